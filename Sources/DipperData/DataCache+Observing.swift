@@ -47,6 +47,8 @@ extension DataCache {
 
     package var inFlightLimit: Int { configuration.inFlightLimit }
 
+    package var redaction: Redaction { configuration.redaction }
+
     package var present: Date { store.now() }
 
     // MARK: Simulated conditions

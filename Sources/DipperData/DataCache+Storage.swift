@@ -437,6 +437,14 @@ extension DataCache {
         return (Array(found.dropFirst(query.offset).prefix(query.limit)), found.count)
     }
 
+    /// Returns the size of an entry and its metadata, `nil` if a codec has encoded them, without a body.
+    package func summary(of key: CacheKey) -> (size: Int, answer: DataResponse?)? {
+        let found = store.disk?.summary(of: key) ?? store.memory.peek(key) { ($0.data.count, $0.info) }
+        return found.map { size, info in
+            (size, info.map { DataResponse(StoredData(data: Data(), info: $0), source: .disk) })
+        }
+    }
+
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.
     package func indexOpened() async { await store.disk?.indexOpened() }
 

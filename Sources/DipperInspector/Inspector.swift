@@ -47,6 +47,11 @@ public final class Inspector: Sendable {
         var server: InspectorServer?
         var recording: ChangeObservation?
         var pages = 0
+        /// The number of the start, so that a page of an earlier one is not taken for one of this.
+        var run = 0
+        /// The conditions that pages have set last.
+        var network: SimulatedNetwork?
+        var pressure: MemoryPressure?
     }
 
     let cache: DataCache
@@ -93,37 +98,59 @@ public final class Inspector: Sendable {
         return present.url
     }
 
-    /// Closes the page's connections, and returns when the inspector's threads have ended.
+    /// Closes the page's connections, ends the conditions that pages simulate, and returns when the inspector's threads
+    /// have ended.
     public func stop() async {
-        let (server, recording) = state.withLock { state in
-            defer { state = State() }
-            return (state.server, state.recording)
+        let old = state.withLock { state in exchange(&state, with: State(run: state.run + 1)) }
+        endRecording(old.recording)
+        // The program may have set another one since.
+        if let network = old.network, cache.simulatedNetwork == network { cache.simulatedNetwork = nil }
+        if let pressure = old.pressure, cache.simulatedMemoryPressure == pressure {
+            cache.simulatedMemoryPressure = nil
         }
-        withExtendedLifetime(recording) {}
-        await server?.stop()
+        await old.server?.stop()
+    }
+
+    func simulate(network: SimulatedNetwork?) {
+        state.withLock { $0.network = network }
+        cache.simulatedNetwork = network
+    }
+
+    func simulate(pressure: MemoryPressure?) {
+        state.withLock { $0.pressure = pressure }
+        cache.simulatedMemoryPressure = pressure
     }
 
     /// Records events from now on.
-    func pageOpened() {
-        let isFirst = state.withLock { state in
+    /// - Returns: the number of the run, for ``pageClosed(_:)``.
+    @discardableResult
+    func pageOpened() -> Int {
+        let (isFirst, run) = state.withLock { state in
             state.pages += 1
-            return state.pages == 1 && state.server != nil
+            return (state.pages == 1 && state.server != nil, state.run)
         }
-        guard isFirst else { return }
+        guard isFirst else { return run }
+        model.awaitFetches()
         let recording = cache.observe(model)
-        let unneeded = state.withLock { state -> ChangeObservation? in
-            guard state.pages > 0, state.recording == nil else { return recording }
+        let isNeeded = state.withLock { state in
+            guard state.run == run, state.pages > 0, state.recording == nil else { return false }
             state.recording = recording
-            return nil
+            return true
         }
-        withExtendedLifetime(unneeded) {}
+        if isNeeded { model.reopen(cache.queueSnapshot(limit: 1_000)) } else { withExtendedLifetime(recording) {} }
+        return run
     }
 
-    func pageClosed() {
-        let recording = state.withLock { state -> ChangeObservation? in
-            state.pages = max(0, state.pages - 1)
-            return state.pages == 0 ? state.recording.take() : nil
-        }
+    func pageClosed(_ run: Int) {
+        endRecording(
+            state.withLock { state in
+                guard state.run == run else { return nil }
+                state.pages = max(0, state.pages - 1)
+                return state.pages == 0 ? state.recording.take() : nil
+            })
+    }
+
+    private func endRecording(_ recording: ChangeObservation?) {
         guard let recording else { return }
         withExtendedLifetime(recording) {}
         model.interrupt()

@@ -7,8 +7,22 @@ import Synchronization
 final class InspectorDesk: Sendable {
     private let keys = Mutex((latest: [String: CacheKey](), earlier: [String: CacheKey]()))
     private static let most = 20_000
-    /// At most two pictures are decoded at a time for pages.
-    let decoding = DispatchSemaphore(value: 2)
+    /// One list at a time is read, so that at most one of the connections to the index is not there for the program.
+    let listing = DispatchSemaphore(value: 1)
+    /// Two bodies at a time are in memory for pages.
+    let reading = DispatchSemaphore(value: 2)
+
+    /// A turn of a semaphore, until it is released.
+    final class Turn: Sendable {
+        private let semaphore: DispatchSemaphore
+
+        init?(_ semaphore: DispatchSemaphore) {
+            self.semaphore = semaphore
+            if semaphore.wait(timeout: .now() + 20) == .timedOut { return nil }
+        }
+
+        deinit { semaphore.signal() }
+    }
 
     func name(of key: CacheKey) -> String {
         let name = key.digest
@@ -37,11 +51,11 @@ extension Inspector {
         case (_, "icon.svg"): .bytes(Data(InspectorPage.icon.utf8), type: "image/svg+xml")
         case (_, "events"): .events { [self] connection in tell(connection, server) }
         case (_, "fetch"): fetch(request.query)
-        case (_, "entries"): entries(request.query)
-        case (_, "entry"): withEntry(request.query) { self.entry($0, $1) }
-        case (_, "thumbnail"): withEntry(request.query) { self.thumbnail($1) }
+        case (_, "entries"): entries(request)
+        case (_, "entry"): entry(request.query)
+        case (_, "thumbnail"): withBody(request, upTo: 32 << 20) { _, data, _ in self.thumbnail(data) }
         case (_, "body") where options.isReadOnly: .failure(status: 403, "The page can open nothing.")
-        case (_, "body"): withEntry(request.query) { self.body($0, $1) }
+        case (_, "body"): withBody(request, upTo: 256 << 20) { self.body($0, $1, $2) }
         default: .failure(status: 404, "There is nothing of this name.")
         }
     }
@@ -64,7 +78,13 @@ extension Inspector {
 
     // MARK: Entries
 
-    private func entries(_ query: [String: String]) -> Answer {
+    private static let busy = Answer.failure(status: 503, "The inspector is busy.")
+
+    private func entries(_ request: InspectorServer.Request) -> Answer {
+        // A page that has asked for something else meanwhile has closed the connection.
+        guard let turn = InspectorDesk.Turn(desk.listing), request.isWanted else { return Self.busy }
+        defer { withExtendedLifetime(turn) {} }
+        let query = request.query
         var wanted = EntryQuery()
         wanted.text = String((query["search"] ?? "").prefix(200))
         wanted.order = query["order"].flatMap(EntryQuery.Order.init) ?? .used
@@ -75,7 +95,7 @@ extension Inspector {
         let now = cache.present
         let rows = found.map { listed in
             let (entry, answer) = (listed.entry, listed.answer)
-            let address = entry.url.isEmpty ? "\(entry.key)" : Redaction.standard.text(entry.url)
+            let address = entry.url.isEmpty ? cache.redaction.text(entry.key) : cache.redaction.text(entry.url)
             let tiers = (answer?.source == .memory ? 2 : 1) | (cache.hasData(for: entry.key, in: .memory) ? 2 : 0)
             return JSONText.object([
                 "i": .text(desk.name(of: entry.key)), "u": .text(Self.shortened(address)), "n": .number(entry.size),
@@ -107,56 +127,58 @@ extension Inspector {
         } ?? false
     }
 
-    private func withEntry(
-        _ query: [String: String], _ body: (CacheKey, DataResponse) -> Answer
+    private static let gone = Answer.failure(status: 404, "The entry is not there any more.")
+
+    /// Reads an entry that is not too large, when few others are being read.
+    private func withBody(
+        _ request: InspectorServer.Request, upTo limit: Int, _ body: (CacheKey, Data, InspectorDesk.Turn) -> Answer
     ) -> Answer {
-        guard let key = query["key"].flatMap(desk.key), let found = cache.readResponse(for: key) else {
-            return .failure(status: 404, "The entry is not there any more.")
+        guard let key = request.query["key"].flatMap(desk.key), let size = cache.summary(of: key)?.size else {
+            return Self.gone
         }
-        return body(key, found)
+        guard size <= limit else { return .failure(status: 413, "The entry is too large.") }
+        guard let turn = InspectorDesk.Turn(desk.reading), request.isWanted else { return Self.busy }
+        return cache.readResponse(for: key).map { body(key, $0.data, turn) } ?? Self.gone
     }
 
-    private func entry(_ key: CacheKey, _ answer: DataResponse) -> Answer {
-        let fields = answer.headers.fields.prefix(100).map { field in
+    private func entry(_ query: [String: String]) -> Answer {
+        guard let key = query["key"].flatMap(desk.key), let found = cache.summary(of: key) else { return Self.gone }
+        let fields = (found.answer?.headers.fields.prefix(100) ?? []).map { field in
             let isShown = ReadableFields.names.contains(field.name.lowercased())
             return JSONText.array([.text(field.name), .text(isShown ? Self.shortened(field.value) : Redaction.mark)])
         }
-        let size = try? ImageInfo(answer.data).size
         return json(
             JSONText.object([
-                "status": .number(answer.status), "bytes": .number(answer.data.count), "fields": .array(fields),
-                "pixels": size.map { .text("\($0.width) × \($0.height)") } ?? .null,
-                "fresh": freshness(answer, cache.present),
+                "status": .number(found.answer?.status ?? 0), "bytes": .number(found.size), "fields": .array(fields),
+                "fresh": found.answer.map { freshness($0, cache.present) } ?? .null,
             ]).text)
     }
 
     /// A small picture that is made anew from the entry's pixels: no byte of the entry reaches the page.
-    private func thumbnail(_ answer: DataResponse) -> Answer {
-        desk.decoding.wait()
-        defer { desk.decoding.signal() }
-        guard answer.data.count <= 32 << 20 else { return .failure(status: 404, "The entry is too large.") }
+    private func thumbnail(_ data: Data) -> Answer {
         do throws(DipperError) {
             var wanted = DecodeOptions(target: TargetSize(PixelSize(width: 96, height: 96), .fit))
             wanted.firstFrameOnly = true
-            let image = try CodecRegistry.standard.decode(answer.data, wanted)
+            (wanted.limits.pixels, wanted.limits.bytes) = (1 << 26, 1 << 28)
+            let image = try CodecRegistry.standard.decode(data, wanted)
             return .bytes(try image.encoded(as: .png), type: "image/png")
         } catch {
             return .failure(status: 404, "The entry is no picture.")
         }
     }
 
-    private func body(_ key: CacheKey, _ answer: DataResponse) -> Answer {
-        let last = URL(string: key.string)?.lastPathComponent ?? ""
+    private func body(_ key: CacheKey, _ data: Data, _ turn: InspectorDesk.Turn) -> Answer {
+        // The lines after the first one hold digests of header fields and users.
+        let address = String(decoding: key.string.utf8.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+        let last = URL(string: address)?.lastPathComponent ?? ""
         let name = last.filter { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }.suffix(80)
         let disposition = "attachment; filename=\"\(name.isEmpty || name.first == "." ? "entry-\(name)" : name)\""
         return .bytes(
-            answer.data, type: "application/octet-stream", fields: [("Content-Disposition", disposition)])
+            data, type: "application/octet-stream", fields: [("Content-Disposition", disposition)], turn: turn)
     }
 
     private func change(_ query: [String: String]) -> Answer {
-        guard let key = query["key"].flatMap(desk.key) else {
-            return .failure(status: 404, "The entry is not there any more.")
-        }
+        guard let key = query["key"].flatMap(desk.key) else { return Self.gone }
         switch query["do"] {
         case "remove":
             cache.removeData(for: key)
@@ -175,21 +197,29 @@ extension Inspector {
     // MARK: Controls
 
     private func control(_ query: [String: String]) -> Answer {
-        let (value, number) = (query["value"] ?? "", query["value"].flatMap { Int($0) } ?? 0)
-        let queue = query["queue"] == "slow" ? \DataCache.slowQueue : \DataCache.fastQueue
-        switch query["do"] {
-        case "suspend": cache[keyPath: queue].isSuspended = number == 1
-        case "width": cache[keyPath: queue].maxConcurrent = min(max(1, number), 1_000)
-        case "network": cache.simulatedNetwork = SimulatedNetwork(rawValue: value)
-        case "pressure": cache.simulatedMemoryPressure = MemoryPressure(rawValue: value)
-        case "clear":
+        // What is missing or makes no sense changes nothing: 0 would remove everything.
+        let value = query["value"]
+        let number = value.flatMap { Int($0) }.flatMap { (0...1 << 50).contains($0) ? $0 : nil }
+        let queues: [String: ReferenceWritableKeyPath<DataCache, QueueConfiguration>] = [
+            "fast": \.fastQueue, "slow": \.slowQueue,
+        ]
+        let queue = query["queue"].flatMap { queues[$0] }
+        let (network, pressure) = (value.flatMap(SimulatedNetwork.init), value.flatMap(MemoryPressure.init))
+        switch (query["do"] ?? "", queue, number) {
+        case ("suspend", let queue?, let number?) where number <= 1: cache[keyPath: queue].isSuspended = number == 1
+        case ("width", let queue?, let number?) where (1...1_000).contains(number):
+            cache[keyPath: queue].maxConcurrent = number
+        case ("network", _, _) where network != nil || value == "": simulate(network: network)
+        case ("pressure", _, _) where pressure != nil || value == "": simulate(pressure: pressure)
+        case ("clear", _, _):
             if let images { images.clear() } else { cache.clear() }
-        case "clearMemory":
+        case ("clearMemory", _, _):
             if let images { images.clearMemory() } else { cache.clearMemory() }
-        case "trim":
-            cache.trimDisk(to: max(0, number))
-        case "flush": cache.flush(olderThan: .seconds(max(0, number)))
-        case "cancel": if let images { images.cancelAll() } else { cache.cancelAll() }
+        case ("trim", _, let number?): cache.trimDisk(to: number)
+        case ("flush", _, let number?): cache.flush(olderThan: .seconds(number))
+        case ("cancel", _, _): if let images { images.cancelAll() } else { cache.cancelAll() }
+        case (let name, _, _) where ["suspend", "width", "network", "pressure", "trim", "flush"].contains(name):
+            return .failure(status: 400, "The value is missing or makes no sense.")
         default: return .failure(status: 404, "There is nothing of this name.")
         }
         return json("{}")

@@ -5,7 +5,7 @@ import Foundation
 /// The live part of a page: at most ten messages a second, each with all that has changed since the last one.
 extension Inspector {
     private struct Cursor {
-        var version: UInt64 = 0
+        var records = InspectorModel.Cursor()
         var ended: UInt64 = 0
         var events = -1
         var wasBusy = true
@@ -20,10 +20,14 @@ extension Inspector {
 
     /// Returns when the page has gone, or when the server stops.
     func tell(_ connection: InspectorServer.Connection, _ server: InspectorServer) {
-        pageOpened()
-        defer { pageClosed() }
+        let run = pageOpened()
+        defer { pageClosed(run) }
         var cursor = Cursor()
         repeat {
+            if model.withState(\.isOver) {
+                connection.write(Data("data: {\"over\":true}\n\n".utf8))
+                return
+            }
             let message = changes(&cursor)
             if !message.isEmpty {
                 guard connection.write(Data("data: \(message)\n\n".utf8)) else { return }
@@ -39,14 +43,10 @@ extension Inspector {
         let isDue = .now - cursor.conditions >= .seconds(1)
         let (rows, ended, sums, events) = model.withState { state in
             // The first message is short, so that a page shows at once what goes on.
-            var rows = cursor.events < 0 ? [] : state.records.filter { $0.version > cursor.version }
-            if rows.count > Self.mostRows {
-                rows = Array(rows.sorted { $0.version < $1.version }.prefix(Self.mostRows))
-            }
-            let ended = state.ended.filter { $0.number > cursor.ended }.suffix(100)
-            return (rows, Array(ended), isDue ? state.sums : nil, state.sums.events)
+            let rows = cursor.events < 0 ? [] : state.changes(since: &cursor.records, limit: Self.mostRows)
+            let ended = state.ended.suffix(100).filter { $0.number > cursor.ended }
+            return (rows, ended, isDue ? state.sums : nil, state.sums.events)
         }
-        for row in rows { cursor.version = max(cursor.version, row.version) }
         cursor.ended = ended.last?.number ?? cursor.ended
         let isChanged = events != cursor.events
         guard isChanged || isDue || cursor.wasBusy || !rows.isEmpty else { return "" }
@@ -71,7 +71,7 @@ extension Inspector {
     }
 
     private func shown(_ key: CacheKey) -> JSONText {
-        let text = "\(key)"
+        let text = cache.redaction.text(key)
         return .text(text.utf8.count <= 400 ? text : "\(text.prefix(280))…\(text.suffix(80))")
     }
 
@@ -107,14 +107,15 @@ extension Inspector {
         return .object([
             "i": .number(Int(record.id.number)), "k": shown(record.row.key), "s": .array(spans),
             "e": record.row.isOpen ? .null : .milliseconds(record.row.end), "o": .text(record.source?.rawValue ?? ""),
-            "f": .text(record.failure), "n": .number(record.bytes), "c": .number(record.callers.count + record.omitted),
+            "f": .text(record.failure), "n": .number(record.bytes), "c": .number(record.calls),
+            "l": .flag(record.isCut),
         ])
     }
 
     private func answer(_ ended: InspectorModel.Ended) -> JSONText {
         .array([
-            .number(Int(ended.number)), shown(ended.key), .text(ended.queue.rawValue), .milliseconds(ended.time),
-            .milliseconds(ended.duration), .text(ended.result), .flag(ended.isFailure),
+            .number(Int(ended.number)), shown(ended.key), .text(ended.queue?.rawValue ?? ""), .milliseconds(ended.time),
+            ended.duration.map(JSONText.milliseconds) ?? .null, .text(ended.result), .flag(ended.isFailure),
         ])
     }
 

@@ -25,24 +25,34 @@ final class InspectorModel: EventSink {
     struct Record {
         let id: CacheEvent.ID
         var row: TimelineChart.Row
-        /// The number of the latest change of any record.
-        var version: UInt64 = 0
-        var isNew = true
+        /// The place of its latest change in the log of all changes.
+        var version = 0
         var source: ResponseSource?
         var failure = ""
         var bytes = 0
         var callers: [Caller] = []
         var pieces: [Piece] = []
-        /// The callers and pieces that are not kept, because a fetch may have any number of them.
+        var calls = 0
+        /// The callers, pieces and spans that are not kept, because a fetch may have any number of them.
         var omitted = 0
+        /// Whether the record ends before the fetch, because nobody listened.
+        var isCut = false
+    }
+
+    /// How far a page has been told of the records.
+    struct Cursor {
+        fileprivate var place = -1
+        /// The records that the page has still to be told, whether they change or not.
+        fileprivate var rest = 0..<0
     }
 
     struct Ended {
         let number: UInt64
         let key: CacheKey
-        let queue: FetchQueue
+        /// `nil` for a call that began before events were recorded.
+        let queue: FetchQueue?
         let time: Duration
-        let duration: Duration
+        let duration: Duration?
         /// A source, or a failure.
         let result: String
         let isFailure: Bool
@@ -79,13 +89,21 @@ final class InspectorModel: EventSink {
     }
 
     struct State {
-        var records: [Record] = []
-        var version: UInt64 = 0
+        fileprivate var records: [Record] = []
+        /// Whether the cache has shut down.
+        var isOver = false
         var ended: [Ended] = []
         var sums = Sums()
         fileprivate var lastEnded: UInt64 = 0
         /// The number of the first of the records.
         fileprivate var first = 0
+        /// The numbers of the records that have changed, in order, from the place `start` on.
+        fileprivate var log: [Int] = []
+        fileprivate var start = 0
+        /// The fetches that have ended since ``InspectorModel/awaitFetches()``.
+        fileprivate var lately: Set<CacheEvent.ID>?
+        /// The fetches that were under way when recording began.
+        fileprivate var reopened: [CacheKey: CacheEvent.ID] = [:]
         fileprivate var numbers: [CacheEvent.ID: Int] = [:]
         fileprivate var calls:
             [CacheEvent.ID: (key: CacheKey, queue: FetchQueue, start: Duration, fetch: CacheEvent.ID?)] = [:]
@@ -93,6 +111,8 @@ final class InspectorModel: EventSink {
     }
 
     static let mostParts = 60
+    static let mostSpans = 200
+    private static let mostLogged = 1 << 15
     private static let mostEnded = 400
     private static let mostOpen = 100_000
     private let limit: Int
@@ -108,12 +128,32 @@ final class InspectorModel: EventSink {
     func interrupt() {
         state.withLock { state in
             (state.calls, state.pieces, state.sums.open) = ([:], [:], [:])
-            let time = state.records.map { $0.row.end }.max() ?? .zero
-            for index in state.records.indices where state.records[index].row.isOpen { state.close(index, at: time) }
+            (state.lately, state.reopened) = (nil, [:])
+            let time = state.records.reduce(.zero) { max($0, $1.row.end) }
+            // By index, so that the records are not copied.
+            for index in state.records.indices where state.records[index].row.isOpen {
+                state.change(state.records[index].id) { record in
+                    record.row.end(at: time)
+                    record.isCut = true
+                }
+            }
+        }
+    }
+
+    /// Prepares for ``reopen(_:)`` with a snapshot that is made after the first event.
+    func awaitFetches() { state.withLock { $0.lately = [] } }
+
+    /// Goes on with the fetches that were under way when recording began.
+    func reopen(_ snapshot: QueueSnapshot) {
+        state.withLock { state in
+            let ended = state.lately.take() ?? []
+            for fetch in snapshot.fetches where !ended.contains(fetch.id) { state.reopen(fetch, snapshot.time, limit) }
         }
     }
 
     func receive(_ event: CacheEvent) { state.withLock { $0.read(event, limit) } }
+
+    func end() { state.withLock { $0.isOver = true } }
 }
 
 extension InspectorModel.State {
@@ -121,17 +161,57 @@ extension InspectorModel.State {
 
     func record(of id: CacheEvent.ID) -> Record? { numbers[id].map { records[$0 - first] } }
 
-    private mutating func change(_ id: CacheEvent.ID?, _ body: (inout Record) -> Void) {
+    fileprivate mutating func change(_ id: CacheEvent.ID?, _ body: (inout Record) -> Void) {
         guard let id, let number = numbers[id] else { return }
-        version += 1
-        records[number - first].version = version
         body(&records[number - first])
+        records[number - first].omitted += records[number - first].row.shorten(to: InspectorModel.mostSpans)
+        note(number)
     }
 
-    fileprivate mutating func close(_ index: Int, at time: Duration) {
-        version += 1
-        records[index].version = version
-        records[index].row.end(at: time)
+    private mutating func note(_ number: Int) {
+        if log.count >= InspectorModel.mostLogged {
+            log.removeFirst(InspectorModel.mostLogged / 2)
+            start += InspectorModel.mostLogged / 2
+        }
+        records[number - first].version = start + log.count
+        log.append(number)
+    }
+
+    /// Returns some of the records that have changed since a page was told of them, in time by their number.
+    func changes(since cursor: inout InspectorModel.Cursor, limit: Int) -> [Record] {
+        let end = start + log.count
+        if cursor.place < start { cursor = .init(place: end, rest: first..<first + records.count) }
+        let rest = cursor.rest.clamped(to: first..<first + records.count).prefix(limit)
+        var found = rest.map { records[$0 - first] }
+        cursor.rest = max(cursor.rest.lowerBound, rest.endIndex)..<max(cursor.rest.upperBound, rest.endIndex)
+        while found.count < limit, cursor.place < end {
+            let number = log[cursor.place - start]
+            // A record that has changed again comes later.
+            if number >= first, records[number - first].version == cursor.place {
+                found.append(records[number - first])
+            }
+            cursor.place += 1
+        }
+        return found
+    }
+
+    fileprivate mutating func reopen(_ fetch: FetchSnapshot, _ time: Duration, _ limit: Int) {
+        let phase: TimelineChart.Phase =
+            switch fetch.state {
+            case .transferring: .transferring
+            case .paused: .paused
+            case .parked: .parked
+            case .waiting, .decoding, .finished, .failed: fetch.wait == .lookUp ? .looking : .queued
+            }
+        if numbers[fetch.id] == nil { add(fetch.id, fetch.key, fetch.queue, time, limit) }
+        reopened[fetch.key] = fetch.id
+        change(fetch.id) { record in
+            // Events since the snapshot know more than it.
+            guard record.isCut || record.row.spans.count == 1 else { return }
+            (record.row.isOpen, record.isCut) = (true, false)
+            record.row.isPaused = phase == .paused
+            record.row.enter(phase, fetch.queue, time)
+        }
     }
 
     fileprivate mutating func read(_ event: CacheEvent, _ limit: Int) {
@@ -146,6 +226,7 @@ extension InspectorModel.State {
             calls[id]?.fetch = fetch
             guard let call = calls[id] else { return }
             change(fetch) { record in
+                record.calls += 1
                 guard record.callers.count < InspectorModel.mostParts else { return record.omitted += 1 }
                 record.callers.append(.init(id: id, queue: call.queue, start: call.start))
             }
@@ -164,7 +245,9 @@ extension InspectorModel.State {
                 guard let span = record.row.spans.last else { return }
                 record.row.enter(span.phase, queue, time)
             }
-        case .fetchEnded: change(id) { $0.row.end(at: time) }
+        case .fetchEnded:
+            change(id) { $0.row.end(at: time) }
+            if let id { lately?.insert(id) }
         case .lookUpBegan(let queue):
             change(event.parent) { record in
                 guard let phase = record.row.spans.last?.phase, phase == .queued else { return }
@@ -189,7 +272,7 @@ extension InspectorModel.State {
         case .decodeEnded(let error), .stepEnded(let error): end(event, error?.shortDescription ?? "done")
         case .writeBegan(let bytes): begin(event, "write of \(bytes) bytes", of: event.parent)
         case .writeEnded(let isOnDisk): end(event, isOnDisk ? "on disk" : "not on disk")
-        case .cleaned, .networkChanged, .memoryPressure, .missed: version += 1
+        case .cleaned, .networkChanged, .memoryPressure, .missed: break
         }
     }
 
@@ -202,29 +285,32 @@ extension InspectorModel.State {
             records.removeFirst(leaving)
             first += leaving
         }
-        version += 1
-        numbers[id] = first + records.count
+        let number = first + records.count
+        numbers[id] = number
         let span = TimelineChart.Span(phase: .queued, queue: queue, start: time, end: time)
         let row = TimelineChart.Row(key: key, queue: queue, isOpen: true, spans: [span])
-        records.append(Record(id: id, row: row, version: version))
+        records.append(Record(id: id, row: row))
+        note(number)
     }
 
     private mutating func end(_ event: CacheEvent, _ result: String, isFailure: Bool, _ source: ResponseSource?) {
-        version += 1
-        guard let id = event.id, let call = calls.removeValue(forKey: id) else { return }
-        change(call.fetch) { record in
+        let id = event.id
+        let call = id.flatMap { calls.removeValue(forKey: $0) }
+        // Of a call that began unheard, only the key tells the fetch.
+        change(call == nil ? reopened[event.key] : call?.fetch) { record in
             if let source { record.source = source }
             if isFailure { record.failure = result }
             guard let index = record.callers.firstIndex(where: { $0.id == id }) else { return }
             (record.callers[index].end, record.callers[index].result) = (event.time, result)
         }
+        let duration = call.map { event.time - $0.start }
         let stage = isFailure ? "failed call" : "call, \(result)"
-        sums.stages[stage, default: .init()].add(event.time - call.start)
+        if let duration { sums.stages[stage, default: .init()].add(duration) }
         lastEnded += 1
         ended.append(
             .init(
-                number: lastEnded, key: event.key, queue: call.queue, time: event.time,
-                duration: event.time - call.start, result: result, isFailure: isFailure))
+                number: lastEnded, key: event.key, queue: call?.queue, time: event.time, duration: duration,
+                result: result, isFailure: isFailure))
         if ended.count > 2 * InspectorModel.mostEnded { ended.removeFirst(InspectorModel.mostEnded) }
     }
 

@@ -71,7 +71,7 @@ enum InspectorPage {
         <div id="chart" role="application" tabindex="0" aria-labelledby="timeline-title" aria-describedby="chart-help">
         <canvas id="canvas" aria-hidden="true"></canvas>
         </div>
-        <aside id="story" aria-live="polite" aria-label="Story of the chosen fetch"></aside>
+        <aside id="story" aria-label="Story of the chosen fetch"></aside>
         </div>
         <p id="chart-help" class="note">One row for each fetch. Arrow keys choose a fetch and move in time, + and − zoom, 0
         shows the whole; a wheel zooms with Ctrl held, and dragging moves in time.</p>

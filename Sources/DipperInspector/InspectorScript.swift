@@ -99,7 +99,13 @@ extension InspectorPage {
         });
 
         const take = message => {
-          clock = message.t;
+          if (message.over) {
+            source.close();
+            set($('link'), 'The cache has shut down.');
+            $('link').className = 'lost';
+            return;
+          }
+          clock = Math.max(clock, message.t);
           now = message.now ?? now;
           for (const row of message.rows ?? []) {
             if (!fetches.has(row.i)) byAge = null;
@@ -113,7 +119,7 @@ extension InspectorPage {
           answers.length = Math.min(answers.length, 100);
           if (message.sums) sums = message.sums;
           if (message.cache) { cache = message.cache; sample(); }
-          if (chosen !== null && fetches.get(chosen) !== shownRow) story();
+          if (chosen !== null && fetches.get(chosen) !== shownRow && performance.now() - toldStory > 1000) story();
           if (fetches.size > limit + 1000) rows();
           dirty = true;
         };
@@ -182,8 +188,8 @@ extension InspectorPage {
           sync($('answers').tBodies[0], answers.slice(0, 50), answer => answer[0],
             ([, key, queue, at, took, result, failed]) => el('tr', {},
               el('td', {}, el('span', { class: 'source ' + (failed ? 'bad' : result === 'network' ? 'fast' : 'good') }, result)),
-              el('td', { class: 'what' }, ...what(key)), el('td', { class: 'wide' }, queue === 'fast' ? 'urgent' : 'slow'),
-              el('td', { class: 'number' }, span(took)), el('td', { class: 'number wide' }, (at / 1000).toFixed(1) + ' s')),
+              el('td', { class: 'what' }, ...what(key)), el('td', { class: 'wide' }, queue === 'fast' ? 'urgent' : queue),
+              el('td', { class: 'number' }, took === null ? '' : span(took)), el('td', { class: 'number wide' }, (at / 1000).toFixed(1) + ' s')),
             () => {});
           $('no-answers').hidden = answers.length > 0;
         };
@@ -269,7 +275,7 @@ extension InspectorPage {
             const mark = x(end);
             if (row.e !== null && mark > names && mark < width) {
               c.fillStyle = row.f && !row.o ? colors.bad : colors.quiet;
-              c.fillText(row.f && !row.o ? '✕ ' + row.f : row.o, mark + 5, middle);
+              c.fillText(row.l ? '…' : row.f && !row.o ? '✕ ' + row.f : row.o, mark + 5, middle);
             }
             c.fillStyle = colors.card; c.fillRect(0, y, names, rowHeight);
             if (row.i === chosen) { c.fillStyle = colors.hover; c.fillRect(0, y, names, rowHeight); }
@@ -379,19 +385,24 @@ extension InspectorPage {
           const more = [m.version, m.reused ? 'connection used before' : '', bytes(m.bytes) + ' over the network'];
           return [bar, el('p', {}, texts.join(' · ')), el('p', {}, more.filter(text => text).join(', '))];
         };
-        let asking = false;
+        let asking = false, toldStory = 0, storyOf = null;
         const story = async () => {
           if (asking || chosen === null) return;
           asking = true;
+          toldStory = performance.now();
           const id = chosen;
           shownRow = fetches.get(id);
           try {
             const reply = await fetch('fetch?id=' + id), box = $('story');
-            if (!reply.ok) return box.replaceChildren(el('h3', {}, 'Nothing is known of this fetch'),
-              el('p', {}, 'It began before the page was opened, or has left the list.'));
+            if (!reply.ok) {
+              storyOf = null;
+              return box.replaceChildren(el('h3', {}, 'Nothing is known of this fetch'),
+                el('p', {}, 'It began before the page was opened, or has left the list.'));
+            }
             const { row, callers, pieces, omitted } = await reply.json(), start = row.s[2];
+            if (id !== chosen) return;
             const at = time => '+' + span(Math.max(0, time - start));
-            const end = row.e === null ? 'under way' : `${row.o || row.f || 'ended without an answer'} after ${span(row.e - start)}`;
+            const end = row.e === null ? 'under way' : `${row.l ? 'not recorded to its end,' : row.o || row.f || 'ended without an answer'} after ${span(row.e - start)}`;
             const phases = ['waited', 'looked in the cache', 'transferred', 'was held back', 'was parked'];
             const steps = [];
             for (let i = 0; i < row.s.length; i += 3) {
@@ -399,7 +410,12 @@ extension InspectorPage {
               steps.push(el('li', {}, `${at(row.s[i + 2])} ${phases[row.s[i]]} for ${span(until - row.s[i + 2])} `,
                 el('span', { class: 'queue ' + (row.s[i + 1] ? 'slow' : 'fast') }, row.s[i + 1] ? 'slow' : 'urgent')));
             }
-            box.replaceChildren(
+            // What can have the focus stays while the rest is replaced.
+            if (storyOf !== id) box.replaceChildren(el('div'), el('p', { class: 'actions' },
+              el('button', { type: 'button', onclick: () => { chosen = storyOf = null; box.replaceChildren();
+                dirty = true; chart.focus(); } }, 'Close')));
+            storyOf = id;
+            box.firstElementChild.replaceChildren(
               el('h3', {}, row.k), el('p', {}, end),
               el('h4', {}, `Who asked (${count(row.c)})`),
               el('ol', {}, ...callers.map(caller => el('li', {}, `${at(caller.b)} ${caller.q === 'fast' ? 'an urgent call' : 'a prefetch'}`
@@ -409,9 +425,7 @@ extension InspectorPage {
               el('ol', {}, ...pieces.map(piece => el('li', {},
                 `${at(piece.b)} ${piece.n}: ` + (piece.e === null ? 'under way' : `${piece.r} after ${span(piece.e - piece.b)}`),
                 ...piece.m.flatMap(meter)))),
-              omitted ? el('p', {}, `${count(omitted)} more are not kept.`) : '',
-              el('p', { class: 'actions' }, el('button', { type: 'button', onclick: () => { chosen = null; box.replaceChildren();
-                dirty = true; chart.focus(); } }, 'Close')));
+              omitted ? el('p', {}, `${count(omitted)} more are not kept.`) : '');
           } catch { /* The status line tells of a lost connection. */ } finally {
             asking = false; dirty = true;
             if (chosen !== id) story();
@@ -422,20 +436,26 @@ extension InspectorPage {
         const page = { search: '', order: 'used', up: 0, offset: 0, limit: 50, total: 0 };
         const freshness = value => value === null ? '' : value === 'always' ? 'no limit' : value === 'ask' ? 'must ask'
           : value > 0 ? 'fresh for ' + span(value * 1000) : 'must ask, stale for ' + span(-value * 1000);
-        let loading = 0;
+        let loading = new AbortController();
         const load = async () => {
-          const turn = ++loading;
+          loading.abort();
+          const turn = loading = new AbortController();
           set($('place'), 'Loading…');
           const query = new URLSearchParams({ search: page.search, order: page.order, up: page.up, offset: page.offset,
             limit: page.limit });
           let reply;
-          try { reply = await (await fetch('entries?' + query)).json(); } catch { return set($('place'), 'No connection'); }
+          try {
+            const answer = await fetch('entries?' + query, { signal: turn.signal });
+            if (!answer.ok) return set($('place'), (await answer.text()).trim());
+            reply = await answer.json();
+          } catch { if (turn === loading) set($('place'), 'No connection'); return; }
           if (turn !== loading) return;
-          page.total = reply.total;
-          set($('place'), reply.total ? `${count(page.offset + 1)}–${count(page.offset + reply.rows.length)} of ${count(reply.total)}`
+          // A search counts no further.
+          const isMore = page.search && reply.total > 10000, total = isMore ? 'more than 10,000' : count(reply.total);
+          set($('place'), reply.total ? `${count(page.offset + 1)}–${count(page.offset + reply.rows.length)} of ${total}`
             : 'There is no such entry.');
           $('first').disabled = $('back').disabled = page.offset === 0;
-          $('next').disabled = page.offset + reply.rows.length >= reply.total;
+          $('next').disabled = reply.rows.length < page.limit || !isMore && page.offset + reply.rows.length >= reply.total;
           for (const head of document.querySelectorAll('#list th[data-order]')) {
             if (head.dataset.order === page.order) head.setAttribute('aria-sort', page.up ? 'ascending' : 'descending');
             else head.removeAttribute('aria-sort');
@@ -463,10 +483,10 @@ extension InspectorPage {
           const said = el('p', { role: 'status' });
           const act = (text, action, danger) => el('button', { type: 'button', class: danger ? 'danger' : '', disabled: readOnly,
             onclick: async () => { try { set(said, await action()); } catch (error) { set(said, error.message); } } }, text);
-          const curl = "curl --compressed '" + entry.u.replace(/'/g, "'\\''") + "'";
+          const curl = "curl --globoff --compressed --url '" + entry.u.replace(/'/g, "'\\''") + "'";
           if (!reply.ok) return box.replaceChildren(el('h3', {}, entry.u), el('p', {}, (await reply.text()).trim()));
           const about = await reply.json();
-          const facts = [['Status', String(about.status)], ['Body', `${bytes(about.bytes)}${about.pixels ? `, ${about.pixels} pixels` : ''}`],
+          const facts = [['Status', String(about.status)], ['Size', bytes(about.bytes)],
             ['Freshness', freshness(about.fresh)], ['Stored', ago(entry.stored)],
             ['Leaves', entry.expires === null ? 'when room is needed' : `in ${span(entry.expires * 1000)} at the latest`]];
           box.replaceChildren(
@@ -474,7 +494,7 @@ extension InspectorPage {
             el('div', { class: 'actions' },
               readOnly ? '' : el('a', { class: 'button', href: 'body?key=' + entry.i, download: '' }, 'Download'),
               act('Ask the server', async () => { await post('entry', { do: 'revalidate', key: entry.i }); return 'The server is being asked.'; }),
-              el('button', { type: 'button', onclick: async () => {
+              el('button', { type: 'button', disabled: !/^https?:/i.test(entry.u), onclick: async () => {
                 try { await navigator.clipboard.writeText(curl); set(said, 'Copied; secrets are left out.'); } catch { set(said, curl); }
               } }, 'Copy as curl'),
               act('Remove', async () => { await post('entry', { do: 'remove', key: entry.i }); load(); return 'The entry is removed.'; }, true)),
@@ -568,8 +588,8 @@ extension InspectorPage {
           const suspended = el('input', { type: 'checkbox', id: queue + '-suspended', onchange: event => control(
             { do: 'suspend', queue, value: event.target.checked ? 1 : 0 }, event.target.checked
               ? `${queue}Queue is suspended: no fetch starts.` : `${queue}Queue goes on.`) });
-          const width = el('input', { type: 'number', id: queue + '-width', min: 1, max: 1000, onchange: event => control(
-            { do: 'width', queue, value: event.target.value }, `${queue}Queue runs ${event.target.value} fetches at a time.`) });
+          const width = el('input', { type: 'number', id: queue + '-width', min: 1, max: 1000, required: true, onchange: event =>
+            event.target.reportValidity() && control({ do: 'width', queue, value: event.target.value }, `${queue}Queue runs ${event.target.value} fetches at a time.`) });
           inputs[queue] = { suspended, width };
           $('panels').append(panel(name, [suspended, el('label', { htmlFor: suspended.id }, 'Suspended: no fetch starts')],
             [el('label', { htmlFor: width.id }, 'Fetches at a time'), width]));
@@ -586,14 +606,19 @@ extension InspectorPage {
           choice('pressure', 'Memory pressure', [['', 'as it is'], ['normal', 'normal'], ['moderate', 'moderate'], ['severe', 'severe']],
             (value, text) => control({ do: 'pressure', value }, `The cache takes the memory pressure for: ${text}.`))));
         const act = (text, query, question, done, danger) => el('button', { type: 'button', class: danger ? 'danger' : '',
-          onclick: async () => { if (!question || await sure(question)) control(query(), done); } }, text);
-        const megabytes = el('input', { type: 'number', id: 'megabytes', min: 0, value: 100 });
-        const days = el('input', { type: 'number', id: 'days', min: 0, value: 7 });
+          onclick: async () => {
+            const wanted = query(), ask = wanted.value === 0 ? 'All entries leave the disk. Go on?' : question;
+            if (wanted.value === null || ask && !await sure(ask)) return;
+            control(wanted, done);
+          } }, text);
+        const amount = (id, value, most) => el('input', { type: 'number', id, min: 0, max: most, step: 'any', required: true, value });
+        const megabytes = amount('megabytes', 100, 1e9), days = amount('days', 7, 1e6);
+        const times = (input, factor) => input.reportValidity() ? Math.round(input.value * factor) : null;
         $('panels').append(panel('Clean up',
           [el('label', { htmlFor: 'megabytes' }, 'Largest size on disk, in MB'), megabytes, act('Trim', () =>
-            ({ do: 'trim', value: Math.round(megabytes.value * 1e6) }), '', 'The disk is being trimmed.')],
+            ({ do: 'trim', value: times(megabytes, 1e6) }), '', 'The disk is being trimmed.')],
           [el('label', { htmlFor: 'days' }, 'Age in days'), days, act('Remove older', () =>
-            ({ do: 'flush', value: Math.round(days.value * 86400) }), '', 'Older entries are removed.')],
+            ({ do: 'flush', value: times(days, 86400) }), '', 'Older entries are removed.')],
           [act('Clear memory', () => ({ do: 'clearMemory' }), '', 'Memory is cleared.'),
             act('Clear everything', () => ({ do: 'clear' }), 'All entries leave memory and disk. Go on?', 'Everything is cleared.', true),
             act('Cancel all calls', () => ({ do: 'cancel' }), 'All calls of the program end as cancelled. Go on?', 'All calls are cancelled.', true)]));

@@ -12,10 +12,15 @@ final class InspectorServer: Sendable {
         var name: String
         var query: [String: String]
         fileprivate var fields: [String: String]
+        fileprivate var connection: Connection
+
+        /// Whether the client still waits for the answer.
+        var isWanted: Bool { connection.wait(0) }
     }
 
     enum Answer: Sendable {
-        case bytes(Data, type: String, fields: [(String, String)] = [])
+        /// The turn ends when the bytes are sent.
+        case bytes(Data, type: String, fields: [(String, String)] = [], turn: InspectorDesk.Turn? = nil)
         /// Server-sent events: the closure returns when it has no more to send, or when a send fails.
         case events(@Sendable (Connection) -> Void)
         case failure(status: Int, String)
@@ -25,9 +30,11 @@ final class InspectorServer: Sendable {
 
     private enum Limit {
         static let connections = 32
+        static let streams = 8
         static let headBytes = 16 << 10
         static let bodyBytes = 64 << 10
-        static let requestTime = Duration.seconds(10)
+        static let headTime = Duration.seconds(2)
+        static let bodyTime = Duration.seconds(10)
         /// The time in which a client must take some bytes, and all of an answer that is not a stream of events.
         static let stallSeconds = 10
         static let answerTime = Duration.seconds(60)
@@ -40,6 +47,7 @@ final class InspectorServer: Sendable {
     private let handler: Handler
     /// The sockets of the open connections; `nil` once the server stops.
     private let open = Mutex<Set<Int32>?>([])
+    private let streams = DispatchSemaphore(value: Limit.streams)
     private let threads = DispatchGroup()
 
     /// - Parameter hosts: the names by which the server may be asked, beside its address and those of the loopback.
@@ -47,13 +55,21 @@ final class InspectorServer: Sendable {
         var generator = SystemRandomNumberGenerator()
         token = (0..<2).map { _ in Self.hexadecimal(generator.next()) }.joined()
         self.handler = handler
-        let (listener, bound) = try Self.opened(address, port)
+        let (listener, numbers, bound) = try Self.opened(address, port)
         self.listener = listener
-        let shown = address.contains(":") ? "[\(address)]" : address
-        names = Set((["127.0.0.1", "localhost", "[::1]", shown] + hosts).map { "\($0.lowercased()):\(bound)" })
-        guard let url = URL(string: "http://\(shown):\(bound)/\(token)/") else { throw InspectorError(errno: EINVAL) }
+        let shown = numbers.contains(":") ? "[\(numbers)]" : numbers
+        names = Self.names(["127.0.0.1", "localhost", "[::1]", shown] + hosts, bound)
+        guard let url = URL(string: "http://\(shown):\(bound)/\(token)/") else {
+            close(listener)
+            throw InspectorError(errno: EINVAL)
+        }
         self.url = url
         run { [self] in takeConnections() }
+    }
+
+    /// Browsers leave out the port 80.
+    static func names(_ hosts: [String], _ port: Int) -> Set<String> {
+        Set(hosts.flatMap { ["\($0.lowercased()):\(port)"] + (port == 80 ? [$0.lowercased()] : []) })
     }
 
     private static func hexadecimal(_ number: UInt64) -> String {
@@ -61,7 +77,10 @@ final class InspectorServer: Sendable {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    private static func opened(_ address: String, _ port: Int) throws(InspectorError) -> (socket: Int32, port: Int) {
+    /// - Returns: the listening socket, its address as browsers write it, and its port.
+    private static func opened(
+        _ address: String, _ port: Int
+    ) throws(InspectorError) -> (socket: Int32, address: String, port: Int) {
         var hints = addrinfo()
         hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -89,7 +108,14 @@ final class InspectorServer: Sendable {
         }
         // The port is at the same place in the addresses of both families.
         let bound = withUnsafeBytes(of: name) { $0.loadUnaligned(fromByteOffset: 2, as: UInt16.self) }
-        return (listener, Int(UInt16(bigEndian: bound)))
+        var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        let isNamed = withUnsafePointer(to: &name) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { name in
+                getnameinfo(name, size, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST) == 0
+            }
+        }
+        let numbers = String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        return (listener, isNamed ? numbers : address, Int(UInt16(bigEndian: bound)))
     }
 
     fileprivate static func set<Value>(_ level: Int32, _ option: Int32, _ value: Value, of socket: Int32) {
@@ -165,14 +191,21 @@ final class InspectorServer: Sendable {
         guard let request else { return problem.map { connection.refuse($0.status, $0.text) } ?? () }
         switch handler(request, self) {
         case .failure(let status, let text): connection.refuse(status, text)
-        case .bytes(let bytes, let type, let fields):
+        case .bytes(let bytes, let type, let fields, let turn):
+            defer { withExtendedLifetime(turn) {} }
             let due = ContinuousClock.now + Limit.answerTime
             let isSent = connection.write(
                 Self.head(200, type, fields + [("Content-Length", "\(bytes.count)")]), by: due)
             if isSent, request.method != "HEAD" { _ = connection.write(bytes, by: due) }
             connection.finish()
         case .events(let body):
-            if connection.write(Self.head(200, "text/event-stream", [])) { body(connection) }
+            guard streams.wait(timeout: .now()) == .success else {
+                return connection.refuse(503, "Too many pages are open.")
+            }
+            defer { streams.signal() }
+            let isSent = connection.write(Self.head(200, "text/event-stream", []))
+            if isSent, request.method != "HEAD" { body(connection) }
+            connection.finish()
         }
     }
 
@@ -182,20 +215,20 @@ final class InspectorServer: Sendable {
 
     /// Returns a request that may be answered, or what is wrong with it; neither if the client has gone.
     private func read(_ connection: Connection) -> (Request?, Problem?) {
-        let due = ContinuousClock.now + Limit.requestTime
+        let begin = ContinuousClock.now
         var received = Data()
         let end = Data("\r\n\r\n".utf8)
         var head: Range<Data.Index>?
         while head == nil {
             guard received.count < Limit.headBytes else { return (nil, (431, "The request is too long.")) }
-            guard let piece = connection.receive(by: due) else {
+            guard let piece = connection.receive(by: begin + Limit.headTime) else {
                 return (nil, received.isEmpty ? nil : (408, "The request did not come to its end."))
             }
             let from = max(0, received.count - 3)
             received.append(piece)
             head = received.range(of: end, in: from..<received.count)
         }
-        guard let head, let (parsed, bodyBytes) = parse(received[..<head.lowerBound]) else {
+        guard let head, let (parsed, bodyBytes) = parse(received[..<head.lowerBound], connection) else {
             return (nil, (400, "The request is not understood."))
         }
         var request = parsed
@@ -203,11 +236,11 @@ final class InspectorServer: Sendable {
         guard bodyBytes <= Limit.bodyBytes else { return (nil, (413, "The request's body is too long.")) }
         // No request needs its body, but a connection that is closed with unread bytes loses the answer.
         var rest = bodyBytes - (received.count - head.upperBound)
-        while rest > 0, let piece = connection.receive(by: due) { rest -= piece.count }
+        while rest > 0, let piece = connection.receive(by: begin + Limit.bodyTime) { rest -= piece.count }
         return rest > 0 ? (nil, (408, "The request did not come to its end.")) : (request, nil)
     }
 
-    private func parse(_ head: Data) -> (Request, bodyBytes: Int)? {
+    private func parse(_ head: Data, _ connection: Connection) -> (Request, bodyBytes: Int)? {
         guard let text = String(validating: head, as: UTF8.self) else { return nil }
         var lines = text.split(separator: "\r\n", omittingEmptySubsequences: false)[...]
         guard let first = lines.popFirst()?.split(separator: " ", omittingEmptySubsequences: false), first.count == 3,
@@ -217,8 +250,9 @@ final class InspectorServer: Sendable {
         for line in lines {
             guard let colon = line.firstIndex(of: ":"), colon > line.startIndex else { return nil }
             let name = line[..<colon].lowercased()
-            let isDoubled = fields[name] != nil && ["host", "origin", "content-length"].contains(name)
-            guard !isDoubled, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { return nil }
+            let isDoubled = fields[name] != nil && Self.single.contains(name)
+            let isClean = line.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F || $0 == 0x09 }
+            guard !isDoubled, isClean, name.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { return nil }
             fields[name] = line[line.index(after: colon)...].trimmingCharacters(in: .whitespaces)
         }
         let length = fields["content-length"].map { Int($0) ?? -1 } ?? 0
@@ -230,8 +264,12 @@ final class InspectorServer: Sendable {
             guard let value = pair.count == 2 ? String(pair[1]).removingPercentEncoding : "" else { return nil }
             query[String(pair[0])] = value
         }
-        return (Request(method: String(first[0]), name: String(target[0]), query: query, fields: fields), length)
+        let request = Request(
+            method: String(first[0]), name: String(target[0]), query: query, fields: fields, connection: connection)
+        return (request, length)
     }
+
+    private static let single: Set = ["host", "origin", "content-length", "sec-fetch-site", "x-dipper"]
 
     /// Checks who asks, and takes the token out of the path.
     private func problem(of request: inout Request) -> Problem? {

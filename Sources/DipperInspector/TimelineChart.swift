@@ -61,6 +61,16 @@ struct TimelineChart {
             enter(isPaused ? .paused : .transferring, last.queue, time)
         }
 
+        /// Merges old spans, but for the first, until no more than a number of them are left.
+        /// - Returns: the number of spans that have gone.
+        mutating func shorten(to count: Int) -> Int {
+            let surplus = spans.count - max(2, count)
+            guard surplus > 0 else { return 0 }
+            spans[1].end = spans[1 + surplus].end
+            spans.removeSubrange(2..<2 + surplus)
+            return surplus
+        }
+
         mutating func end(at time: Duration) {
             close(at: time)
             isOpen = false

@@ -120,6 +120,10 @@ struct QueueSnapshotTests {
         #expect(try await task.value == Data("a".utf8))
         try await slow.waitForFailures()
         #expect(slow.state == .parked)
+        // The conditions of the real network stay.
+        test.network.setConditions(NetworkConditions(isExpensive: true))
+        #expect(test.cache.networkConditions == NetworkConditions(isConstrained: true, isExpensive: true))
+        test.network.setConditions(NetworkConditions())
         test.cache.simulatedNetwork = nil
         try await transferOnceWoken(test).finish(with: Data())
         #expect(await slow.error == nil && test.cache.simulatedNetwork == nil)

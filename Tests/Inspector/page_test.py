@@ -195,7 +195,7 @@ class Tests:
         self.until(page, "document.getElementById('span-count').textContent === '1\\u0020fetch'")
         page.focus("#chart")
         page.keyboard.press("Home")
-        page.locator("#story", has_text="status 200").wait_for()
+        page.locator("#story", has_text="status 200").filter(has_text="write of").wait_for()
         text = page.inner_text("#story")
         for part in ["an urgent call", "transferred for", "first byte", "body", "write of"]:
             assert part in text, (part, text)

@@ -196,6 +196,7 @@ private final class Lane {
 
     /// The first entries that wait, in the order in which they start as far as their hosts let them.
     func first(_ limit: Int) -> [QueueEntry] {
+        if limit == 0 { return [] }
         var heads = Heap(
             groups.values.compactMap { group in group.next(configuration.order).map { head($0, of: group) } })
         var found: [QueueEntry] = []

@@ -70,7 +70,9 @@ final class SimulatingMonitor: NetworkMonitor {
     }
 
     var conditions: NetworkConditions {
-        simulation == .constrained ? NetworkConditions(isConstrained: true) : base.conditions
+        var conditions = base.conditions
+        if simulation == .constrained { conditions.isConstrained = true }
+        return conditions
     }
 }
 

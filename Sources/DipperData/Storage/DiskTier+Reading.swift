@@ -188,10 +188,16 @@ extension DiskTier {
         return present(rows).map { CacheKey(verbatim: $0.key) }
     }
 
-    func details(of key: CacheKey) -> CachedEntry? {
+    func details(of key: CacheKey) -> CachedEntry? { row(of: key).map(CachedEntry.init) }
+
+    func summary(of key: CacheKey) -> (size: Int, info: EntryInfo?)? {
+        row(of: key).map { ($0.size, RecordFormat.info(in: $0.trailer)) }
+    }
+
+    private func row(of key: CacheKey) -> EntryIndex.Row? {
         let rows = try? presentIndex?.rows(after: EntryIndex.id(of: key) &- 1, limit: 1)
         guard let row = rows?.first, row.key == key.string else { return nil }
-        return present([row]).first.map(CachedEntry.init)
+        return present([row]).first
     }
 
     /// Gives a file in a folder of the program's the bytes of an entry, without a copy.

@@ -79,8 +79,8 @@ extension EntryIndex {
         }
     }
 
-    /// Returns some rows in the order of a query, and the number of all rows that match it. Reads the whole table unless
-    /// the order is that of use.
+    /// Returns some rows in the order of a query, and the number of all rows that match it, at most one more than
+    /// ``EntryQuery/mostCounted`` for a search. Reads the whole table unless the order is that of use.
     func page(_ query: EntryQuery) throws -> (rows: [Row], total: Int) {
         let url = "lower(CAST(ifnull(nullif(url, x''), key) AS TEXT))"
         let matches =
@@ -104,7 +104,10 @@ extension EntryIndex {
             let total =
                 try text.isEmpty
                 ? Self.totals(db).entries
-                : db.first("SELECT count(*) FROM entry WHERE \(matches)", text) { $0.integer(0) }
+                : db.first(
+                    "SELECT count(*) FROM (SELECT 1 FROM entry WHERE \(matches) LIMIT ?2)", text,
+                    EntryQuery.mostCounted + 1
+                ) { $0.integer(0) }
             return (rows, total ?? 0)
         }
     }

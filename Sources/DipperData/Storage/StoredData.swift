@@ -158,6 +158,8 @@ public struct CachedEntry: Sendable, Hashable {
 package struct EntryQuery: Sendable {
     package enum Order: String, Sendable { case used, stored, size, expires, url }
 
+    package static let mostCounted = 10_000
+
     /// The text that URLs contain, in any case. The query of a URL is not searched, because it may be secret.
     package var text = ""
     package var order = Order.used
