@@ -13,7 +13,8 @@ struct HeldObjectsTests {
 
     private func tier(limit: Int = 1_000_000) -> ObjectMemoryTier {
         ObjectMemoryTier(
-            limit: limit, count: nil, order: .leastRecentlyUsed, history: RemovalHistory(), now: { Date(timeIntervalSince1970: 10) },
+            limit: limit, count: nil, order: .leastRecentlyUsed, history: RemovalHistory(),
+            now: { Date(timeIntervalSince1970: 10) },
             expiries: expiries, pressure: pressure, onCleaned: nil)
     }
 
