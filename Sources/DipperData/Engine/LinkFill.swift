@@ -20,16 +20,20 @@ struct LinkFill {
         if answers.count == Self.remembered { answers.removeFirst() }
         answers.append(
             Answer(wait: metrics.firstByte, body: now - (metrics.total - metrics.firstByte)..<now))
-        transfers = 1 + others
+        let others = others
+        // The first bodies take longer than the link needs, because new connections begin slowly.
+        let more = others == 0 || answers.count == Self.remembered ? 0 : answers.count
+        transfers = 1 + others + more
     }
 
     private var others: Int {
+        let most = 1_000_000
         // Most waits are longer than the link's own, because answers of other transfers come first.
         let wait = answers.map(\.wait).sorted()[answers.count / 4]
         let body = busyTime / answers.count
-        guard body > .zero else { return wait > .zero ? .max - 1 : 0 }
+        guard body > .zero else { return wait > .zero ? most : 0 }
         let ratio = wait / body
-        return ratio < Self.leastWait ? 0 : Int(min(ratio.rounded(.up), 1_000_000))
+        return ratio < Self.leastWait ? 0 : Int(min(ratio.rounded(.up), Double(most)))
     }
 
     /// The time in which at least one of the bodies arrived.

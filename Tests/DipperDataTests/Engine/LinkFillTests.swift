@@ -28,7 +28,11 @@ struct LinkFillTests {
         ])
     func number(wait: Int, body: Int, count: Int) {
         #expect(transfers(wait: wait, body: body) == count)
-        #expect(transfers(wait: wait, body: body, count: 1) == count, "also after the first")
+        for answers in 1...15 {
+            #expect(
+                transfers(wait: wait, body: body, count: answers) == count + (count == 1 ? 0 : answers),
+                "one more for each of the first answers, whose connections are new")
+        }
     }
 
     @Test("transfers beside one another do not make it seem that bodies take longer", arguments: [2, 4, 6])

@@ -30,7 +30,7 @@ struct LinkThroughput: Comparison {
                 }
                 let counts = try link.count()
                 // The time runs from the first byte of the first answer to the last byte of the last answer.
-                let first = files.map(\.first).min() ?? .nan
+                let first = files.first?.first ?? .nan
                 let time = ((files.map(\.end).max() ?? .nan) - first) / 1_000
                 shares[queue + setting, default: []].append(Double(counts.downBytes) * 8e-6 / shape.rate / time)
                 return files.reduce(0) { $0 + $1.bytes } * 8e-6 / time
