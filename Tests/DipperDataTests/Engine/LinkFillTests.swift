@@ -22,16 +22,16 @@ struct LinkFillTests {
     }
 
     @Test(
-        "the number follows from the wait and the time of a body",
+        "as few as use nine tenths of the link",
         arguments: [
-            (wait: 0, body: 100, count: 1), (4, 100, 1), (6, 100, 2), (100, 100, 2), (101, 100, 3), (300, 100, 4),
+            (wait: 0, body: 100, count: 1), (11, 100, 1), (12, 100, 2), (122, 100, 2), (123, 100, 3), (300, 100, 4),
         ])
     func number(wait: Int, body: Int, count: Int) {
         #expect(transfers(wait: wait, body: body) == count)
         for answers in 1...15 {
             #expect(
-                transfers(wait: wait, body: body, count: answers) == count + (count == 1 ? 0 : answers),
-                "one more for each of the first answers, whose connections are new")
+                transfers(wait: wait, body: body, count: answers) == (count == 1 ? 1 : count + 1),
+                "one more for the first answers, whose connections are new")
         }
     }
 
