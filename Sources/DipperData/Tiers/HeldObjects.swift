@@ -53,15 +53,14 @@ final class HeldObjects: MemoryMover {
     private let state = Mutex(State())
     /// The count and its bound, to be read without the lock. Who enters and who leaves as one key see it, because both
     /// are under one shard's lock.
-    private let (count, most) = (Atomic<Int>(0), Atomic<Int>(State().most))
+    private let count = Atomic<Int>(0)
+    private let most = Atomic<Int>(State().most)
 
-    private func withState<Answer: ~Copyable>(_ body: (inout sending State) -> sending Answer) -> sending Answer {
+    private func change(_ body: (inout State) -> Void) {
         state.withLock { state in
-            defer {
-                count.store(state.count, ordering: .relaxed)
-                most.store(state.most, ordering: .relaxed)
-            }
-            return body(&state)
+            body(&state)
+            count.store(state.count, ordering: .relaxed)
+            most.store(state.most, ordering: .relaxed)
         }
     }
 
@@ -84,11 +83,11 @@ final class HeldObjects: MemoryMover {
         }
     }
 
-    func enters(_ key: CacheKey) { if !isEmpty { withState { $0.remove(key) } } }
+    func enters(_ key: CacheKey) { if !isEmpty { change { $0.remove(key) } } }
 
     func leaves(_ entry: MemoryEntry<ObjectMemoryTier.Entry>) {
         guard let record = Record(entry) else { return }
-        withState { state in
+        change { state in
             // It may be one of those that are removed.
             guard state.removals == 0 else { return }
             if state.families[Self.origin(entry.key), default: [:]].updateValue(record, forKey: entry.key) == nil {
@@ -102,7 +101,7 @@ final class HeldObjects: MemoryMover {
         guard count.load(ordering: .relaxed) > most.load(ordering: .relaxed) else { return }
         // Nobody else may hold them any more: they end outside the lock.
         var seen: [ObjectMemoryTier.Entry] = []
-        withState { state in
+        change { state in
             guard state.count > state.most else { return }
             state.remove { record in
                 guard !record.lifetime.isExpired(at: now), let entry = record.entry() else { return true }
@@ -138,7 +137,7 @@ final class HeldObjects: MemoryMover {
     }
 
     private func change(_ remove: (inout State) -> Void, _ body: () -> Void) {
-        withState {
+        change {
             remove(&$0)
             $0.removals += 1
         }

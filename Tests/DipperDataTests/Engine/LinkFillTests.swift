@@ -22,7 +22,7 @@ struct LinkFillTests {
     }
 
     @Test(
-        "as few as use nine tenths of the link",
+        "as few transfers run as use nine tenths of the link",
         arguments: [
             (wait: 0, body: 100, count: 1), (11, 100, 1), (12, 100, 2), (122, 100, 2), (123, 100, 3), (300, 100, 4),
         ])
@@ -44,7 +44,7 @@ struct LinkFillTests {
     func outliers() {
         var fill = LinkFill()
         for number in 1...16 {
-            fill.add(metrics(number % 4 == 0 ? 5_000 : 10, 100), endedAt: .milliseconds(100 * number))
+            fill.add(metrics(number % 4 == 0 ? 5_000 : 20, 100), endedAt: .milliseconds(100 * number))
         }
         #expect(fill.transfers == 2)
         for number in 17...32 { fill.add(metrics(250, 100), endedAt: .milliseconds(100 * number)) }
