@@ -37,7 +37,7 @@ struct LinkFillTests {
 
     @Test("transfers beside one another do not make it seem that bodies take longer", arguments: [2, 4, 6])
     func beside(number: Int) {
-        #expect((4...5).contains(transfers(wait: 300, body: 100, count: 64, beside: number)))
+        #expect((3...4).contains(transfers(wait: 300, body: 100, count: 64, beside: number)))
     }
 
     @Test("few answers that take long do not count, and what is old is forgotten")
