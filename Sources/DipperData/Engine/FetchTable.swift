@@ -2,7 +2,7 @@
 @Loop
 struct FetchTable {
     private var latest: [CacheKey: Fetch] = [:]
-    /// Those that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
+    /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
     private var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
 
     nonisolated init() {}

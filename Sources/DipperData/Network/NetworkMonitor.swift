@@ -128,7 +128,7 @@ public final class NetlinkMonitor: NetworkMonitor {
             return hosts
         }
 
-        /// What is known of a host; otherwise what the kernel is asked.
+        /// The answer about a host, if it is known; otherwise what the kernel is asked.
         mutating func question(about host: String) -> Question {
             if let known = unwatchedObservations > 0 ? true : answers.known(host) {
                 return Question(known: known, changes: answers.changes, isRead: hosts.isRead)

@@ -38,7 +38,7 @@ struct Summary {
     private static let stopped = "stopped, HTTP/1.1: ListLoader ÷ visible ones alone"
     static let picture = "results.svg"
 
-    /// What the newest figures say, in the order of the lines.
+    /// The newest figures, in the order of the lines.
     private let found: [(line: Line, figure: History.Figure)]
     /// The lines for which there is no figure.
     let missing: [String]
