@@ -12,7 +12,7 @@ struct DipperBench: AsyncParsableCommand {
             + ".",
         subcommands: [
             Compare.self, WriteChild.self, PrefetchChild.self, LinkChild.self, ThroughputChild.self,
-            PhotographsChild.self, ScrollingChild.self, AnimationChild.self,
+            PhotographsChild.self, ScrollingChild.self, AnimationChild.self, ScaleChild.self,
         ],
         defaultSubcommand: Compare.self)
 }
@@ -25,6 +25,7 @@ struct Compare: AsyncParsableCommand {
         Revalidation(),
         PeakMemory(),
         LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
+        Scaling(),
     ]
     /// The comparisons of a quick run.
     private static let quick: Set = ["memory", "imagehit", "evict", "queued", "disk", "fetch", "revalidate", "link"]
