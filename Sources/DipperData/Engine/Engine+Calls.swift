@@ -31,18 +31,33 @@ extension Engine {
             if let claim { present.findings.claim(claim) }
             present.join(waiter, found)
         } else {
-            let fetch = Fetch(call, waiter.want, in: self)
-            events.tell(fetch, .fetchBegan(fetch.queue))
+            let fetch = begin(call, waiter.want)
             if let old = fetches.updateValue(fetch, forKey: call.key) {
                 others[call.key, default: [:]][ObjectIdentifier(old)] = old
             }
-            if let alias = fetch.alias { others[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
             if let claim { fetch.findings.claim(claim) }
             fetch.take(waiter, found)
             guard let failed else { return fetch.enter() }
             if let earlier = failed.waiter { fetch.goOn(for: waiter, after: earlier) }
             fetch.failed(failed.error)
         }
+    }
+
+    /// Begins a fetch for one call alone, which no other call joins.
+    /// - Parameter budget: the time that the call has spent on another fetch.
+    func enroll(_ waiter: Waiter, spent budget: TimeBudget) {
+        let fetch = begin(waiter.call, waiter.want)
+        others[waiter.call.key, default: [:]][ObjectIdentifier(fetch)] = fetch
+        fetch.findings.budget = budget
+        fetch.take(waiter, nil)
+        fetch.enter()
+    }
+
+    private func begin(_ call: Call, _ want: Urgency) -> Fetch {
+        let fetch = Fetch(call, want, in: self)
+        events.tell(fetch, .fetchBegan(fetch.queue))
+        if let alias = fetch.alias { others[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
+        return fetch
     }
 }
 
