@@ -31,15 +31,29 @@ extension Engine {
             if let claim { present.findings.claim(claim) }
             present.join(waiter, found)
         } else {
-            let fetch = Fetch(call, waiter.want, in: self)
-            events.tell(fetch, .fetchBegan(fetch.queue))
-            fetches.add(fetch)
+            let fetch = begin(call, waiter.want, isJoined: true)
             if let claim { fetch.findings.claim(claim) }
             fetch.take(waiter, found)
             guard let failed else { return fetch.enter() }
             if let earlier = failed.waiter { fetch.goOn(for: waiter, after: earlier) }
             fetch.failed(failed.error)
         }
+    }
+
+    /// Begins a fetch for one call alone, which no other call joins.
+    /// - Parameter budget: the time that the call has spent on another fetch.
+    func enroll(_ waiter: Waiter, spent budget: Stopwatch) {
+        let fetch = begin(waiter.call, waiter.want, isJoined: false)
+        fetch.findings.budget = budget
+        fetch.take(waiter, nil)
+        fetch.enter()
+    }
+
+    private func begin(_ call: Call, _ want: Urgency, isJoined: Bool) -> Fetch {
+        let fetch = Fetch(call, want, in: self)
+        events.tell(fetch, .fetchBegan(fetch.queue))
+        fetches.add(fetch, isJoined: isJoined)
+        return fetch
     }
 }
 

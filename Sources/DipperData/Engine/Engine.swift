@@ -197,7 +197,7 @@ final class Engine: LoopClient {
     }
 
     @discardableResult
-    private func takeTurn() -> ContinuousClock.Instant? {
+    func takeTurn() -> ContinuousClock.Instant? {
         if let due = timers.first, due <= time.now() { fireTimers() }
         decide()
         return sleep()

@@ -178,6 +178,8 @@ final class Run {
     var isLost = false
     /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.
     var sent: HTTPHeaders
+    /// Whether a request of the attempt had credentials, which may have decided the answer.
+    var hadCredentials = false
     /// In seconds since 1970.
     var requested: TimeInterval = 0
     var joined: JoinedBody?

@@ -2,7 +2,8 @@
 @Loop
 struct FetchTable {
     private var latest: [CacheKey: Fetch] = [:]
-    /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
+    /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, for one call
+    /// alone, or of other keys of a URL.
     private var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
 
     nonisolated init() {}
@@ -17,8 +18,10 @@ struct FetchTable {
     /// The fetch that a call for a key may join.
     subscript(key: CacheKey) -> Fetch? { latest[key] }
 
-    mutating func add(_ fetch: Fetch) {
-        if let old = latest.updateValue(fetch, forKey: fetch.key) { add(old, to: fetch.key) }
+    /// - Parameter isJoined: whether later calls may join the fetch.
+    mutating func add(_ fetch: Fetch, isJoined: Bool) {
+        let alone = isJoined ? latest.updateValue(fetch, forKey: fetch.key) : fetch
+        if let alone { add(alone, to: fetch.key) }
         if let alias = fetch.alias { add(fetch, to: alias) }
     }
 
