@@ -1,5 +1,5 @@
-// Compares our decoder of Huffman codes, Sources/CodecShims/jpeg_entropy.c, with that of libjpeg-turbo: a file without a
-// flaw gives the same pixels at an eighth of the size. See `fuzz-c` in the Makefile.
+// Compares our decoder of Huffman codes, Sources/CodecShims/jpeg_entropy.c, with that of libjpeg-turbo: a file without
+// a flaw gives the same pixels at an eighth of the size. See `fuzz-c` in the Makefile.
 //
 // usage: jpeg_fuzz [libFuzzer's options] FOLDER…
 
@@ -16,7 +16,8 @@ static unsigned long files, fast_files;
 static void tell(void) { fprintf(stderr, "%lu files, %lu decoded fast and alike\n", files, fast_files); }
 
 // Returns the pixels, or NULL with the status of the step that failed.
-static uint8_t *decode(const uint8_t *bytes, size_t count, bool is_flawless, size_t *length, dipper_jpeg_status *status) {
+static uint8_t *decode(
+    const uint8_t *bytes, size_t count, bool is_flawless, size_t *length, dipper_jpeg_status *status) {
     dipper_jpeg_header header;
     dipper_jpeg_reader *reader = dipper_jpeg_open();
     uint8_t *pixels = NULL;

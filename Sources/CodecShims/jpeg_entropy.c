@@ -23,11 +23,11 @@ enum {
 typedef struct code_table {
     /* The first code: its length, and from bit 8 on its symbol. */
     uint16_t first[1 << INDEX_BITS];
-    /* As many codes of coefficients as the index has whole: the bits of these and of their values, and from bit 8 on the
-       number of coefficients. */
+    /* As many codes of coefficients as the index has whole: the bits of these and of their values, and from bit 8 on
+       the number of coefficients. */
     uint16_t all[1 << INDEX_BITS];
-    /* For longer codes: what follows the last code of each length, aligned to 16 bits; the number of the first symbol of a
-       length, less its code; and the symbols. */
+    /* For longer codes: what follows the last code of each length, aligned to 16 bits; the number of the first symbol
+       of a length, less its code; and the symbols. */
     uint32_t ends[17];
     int32_t offsets[17];
     uint8_t symbols[256];
@@ -53,8 +53,10 @@ struct jpeg_entropy {
 };
 
 static const uint8_t natural_order[DCTSIZE2] = {
-    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
-    35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
+    12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
+    35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+    58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 };
 
 /* ITU-T T.81, C.2. */

@@ -1,5 +1,5 @@
-/* A faster Huffman decoder for libjpeg-turbo, for files with a single scan that have no fault. At an eighth of the size,
-   four fifths of the time of libjpeg's own go into coefficients that are not used. */
+/* A faster Huffman decoder for libjpeg-turbo, for files with a single scan and no flaw. At an eighth of the size, most
+   of the time of libjpeg's own goes into coefficients that are not used. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 
 typedef struct jpeg_entropy jpeg_entropy;
 
-/* Takes the place of libjpeg's decoder, after jpeg_start_decompress. Returns NULL, and nothing has changed, if it cannot
-   decode the file or there is no memory. */
+/* Takes the place of libjpeg's decoder, after jpeg_start_decompress. Returns NULL, and nothing has changed, if it
+   cannot decode the file or there is no memory. */
 jpeg_entropy *dipper_jpeg_entropy_start(j_decompress_ptr cinfo);
 void dipper_jpeg_entropy_end(jpeg_entropy *state);
 

@@ -7,6 +7,9 @@
     ///
     /// Colours are converted to sRGB from the file's profile, or from its coded primaries and transfer function (nclx).
     /// In PQ and HLG, light brighter than white is clipped: there is no tone mapping.
+    ///
+    /// AV1 is decoded by dav1d, which writes a line to standard error for a damaged file, or by libaom: for files on which
+    /// the installed version of dav1d may crash, and if libavif was built without dav1d.
     public struct AVIFDecoder: ImageDecoder {
         /// The format ``ImageFormat/avif``.
         public let format = ImageFormat.avif
