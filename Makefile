@@ -31,7 +31,7 @@ GTK_TEST_PACKAGES := $(GALLERY_TEST_PACKAGES) at-spi2-core dbus python3-gi gir1.
 # gdb shows the stacks of tests that hang.
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
-	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
+	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev python3-dev zlib1g-dev
 
 # Hundreds of tests at once would exceed their time limits on two cores.
 AT_ONCE := 16
@@ -264,16 +264,16 @@ fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 		code=$$?; echo "== TARGET: $$(grep -ao "number_of_executed_units: .*" .fuzz/TARGET.log || echo failed)"; \
 		if [ $$code != 0 ]; then tail -60 .fuzz/TARGET.log; echo "the finding is in Fuzzing/findings"; exit 1; fi'
 
-# In C alone, with undefined behaviour trapped: decoders of our own beside libpng and giflib.
-C_FUZZERS := png gif
+# In C alone, with undefined behaviour trapped: decoders of our own beside libpng, libjpeg-turbo and giflib.
+C_FUZZERS := png jpeg gif
 PNG_FUZZ := $(foreach folder,CFastPNG CodecShims,-ISources/$(folder)/include Sources/$(folder)/*.c) -lpng -ljpeg -lz
 GIF_FUZZ := -ISources/CPixels/include Sources/CPixels/gif.c -lgif
 fuzz-c: SECONDS ?= 20
-fuzz-c: deps-test ## run the fuzzers that compare decoders in C with libpng and giflib, each for SECONDS (20)
+fuzz-c: deps-test ## run the fuzzers that compare decoders in C with libpng, libjpeg-turbo and giflib, each for SECONDS (20)
 	@mkdir -p Fuzzing/findings $(C_FUZZERS:%=Fuzzing/.fuzz/c-%)
 	@build() { $(SWIFT_FOLDER)/clang -g -O1 -fsanitize=address,undefined,fuzzer -fno-sanitize-recover=undefined \
 		-fuse-ld=lld -o Fuzzing/.fuzz/$$1_fuzz Fuzzing/C/$$1_fuzz.c "$${@:2}"; }; \
-	build png $(PNG_FUZZ); build gif $(GIF_FUZZ)
+	build png $(PNG_FUZZ); build jpeg $(PNG_FUZZ); build gif $(GIF_FUZZ)
 	@cd Fuzzing && for format in $(C_FUZZERS); do .fuzz/$${format}_fuzz -max_total_time=$(SECONDS) -max_len=40000 \
 		-timeout=10 -verbosity=0 -artifact_prefix=findings/c-$$format- .fuzz/c-$$format \
 		../Tests/DipperTests/Pictures/$$format; done

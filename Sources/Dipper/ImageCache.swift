@@ -77,7 +77,8 @@ public final class ImageCache: Sendable {
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"
         source = data.objectSource()
-        tools = ImageTools(codecs: configuration.codecs, limits: configuration.limits)
+        tools = ImageTools(
+            codecs: configuration.codecs, limits: configuration.limits, threads: configuration.decodingThreads)
         defaultStep = ImageStep(defaults, configuration.options.targetCache?.tools ?? tools)
         objects = data.makeObjectCache(
             memory: memory,
