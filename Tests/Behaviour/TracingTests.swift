@@ -9,7 +9,7 @@ import Tracing
 private struct W3CTracer: Tracer {
     let spans = InMemoryTracer(
         idGenerator: .init(nextTraceID: { hexadecimal() + hexadecimal() }, nextSpanID: { hexadecimal() }))
-    /// What follows the identifiers in the field.
+    /// The end of the field, after the identifiers.
     var suffix = "-01"
 
     private static func hexadecimal() -> String {

@@ -27,7 +27,9 @@ struct Compare: AsyncParsableCommand {
         LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
     ]
     /// The comparisons of a quick run.
-    private static let quick: Set = ["memory", "imagehit", "evict", "queued", "disk", "fetch", "revalidate", "observe", "link"]
+    private static let quick: Set = [
+        "memory", "imagehit", "evict", "queued", "disk", "fetch", "revalidate", "observe", "link",
+    ]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")
     var names: [String] = []
