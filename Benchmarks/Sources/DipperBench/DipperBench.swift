@@ -22,13 +22,15 @@ struct Compare: AsyncParsableCommand {
 
     static let comparisons: [any Comparison] = [
         MemoryHit(), ImageHit(), Evicting(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(),
-        Revalidation(),
+        Revalidation(), Observing(),
         PeakMemory(),
         LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
         Scaling(),
     ]
     /// The comparisons of a quick run.
-    private static let quick: Set = ["memory", "imagehit", "evict", "queued", "disk", "fetch", "revalidate", "link"]
+    private static let quick: Set = [
+        "memory", "imagehit", "evict", "queued", "disk", "fetch", "revalidate", "observe", "link",
+    ]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")
     var names: [String] = []

@@ -138,14 +138,14 @@ package final class ObjectSource: Sendable {
 
     func keep(
         _ form: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
-        _ claim: Claim?, whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
+        _ claim: Claim?, by call: CacheEvent.ID?, whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
     ) {
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
         var headers = Storing.fields(of: info.headers).removing(own.contains)
         headers.append(EntryInfo.digestField, String(digest, radix: 16))
         store(of: key).add(
-            StoredData(data: form, info: info.with(headers)), for: key, call(request, key),
-            onDisk: !request.isForThisProcess, request.durability, claim: claim, stored: info.storedDate,
+            StoredData(data: form, info: info.with(headers)), for: key, self.call(request, key),
+            onDisk: !request.isForThisProcess, request.durability, claim: claim, by: call, stored: info.storedDate,
             whenWritten: whenWritten)
     }
 

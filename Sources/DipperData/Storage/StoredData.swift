@@ -189,7 +189,8 @@ package struct EntryQuery: Sendable {
 
     package static let mostCounted = 10_000
 
-    /// The text that URLs contain, in any case. The query of a URL is not searched, because it may be secret.
+    /// The text that URLs, or the names of the steps by which entries were made from others, contain, in any case. The
+    /// query of a URL and the digests in a key are not searched, because they may tell a secret.
     package var text = ""
     package var order = Order.used
     package var isAscending = false
