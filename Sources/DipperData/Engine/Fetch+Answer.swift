@@ -144,7 +144,7 @@ extension Fetch {
         return fields
     }
 
-    /// Who may be answered, by the policy of the call and, for tiers that others read, as by a shared cache.
+    /// Returns the calls that an answer may serve, by the policy of its call, and for other caches as a shared cache would.
     func audience(of response: TransferResponse, _ run: Run, _ call: Call) -> Audience {
         // What a provider brings is no answer of a server, and perhaps the program's own.
         if sources.provider != nil { return .cache }

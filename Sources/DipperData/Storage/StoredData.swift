@@ -15,7 +15,7 @@ package struct StoredData: Sendable {
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
-/// Who may be answered with an answer.
+/// The calls that an answer may serve.
 package enum Audience: Sendable, Comparable {
     /// The call that has asked for it.
     case asker
