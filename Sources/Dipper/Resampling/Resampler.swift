@@ -111,7 +111,7 @@ private struct ResampleAxis {
     private(set) var counts: [Int32] = []
     /// The number of ``weights`` for each pixel of the target.
     let taps: Int
-    /// Of whole boxes, in units of 1 / 16,384.
+    /// In units of 1 / 16,384, for whole boxes.
     private(set) var weights: [Int16]
 
     /// In pixels: sums of 256 bytes fit into 16 bits.

@@ -112,8 +112,13 @@
         }
 
         func read() throws(DipperError) -> AnimationFrame? {
-            let result = avifDecoderNextImage(decoder)
+            var result = avifDecoderNextImage(decoder)
             if result == AVIF_RESULT_NO_IMAGES_REMAINING { return nil }
+            if result != AVIF_RESULT_OK, exchange(&decoder.pointee.maxThreads, with: 1) > 1 {
+                // The system may give no threads, which libavif does not tell from a damaged file.
+                try restart()
+                result = avifDecoderNextImage(decoder)
+            }
             try AVIFPicture.check(result)
             guard let image = decoder.pointee.image else { return nil }
             return AnimationFrame(image: try converted(AVIFPicture(image)), duration: duration)
