@@ -217,7 +217,7 @@ format: ## format the sources
 
 # Skips tests that limit or measure memory, of which the sanitizer itself takes much, that look at malloc's blocks, for which
 # it has an allocator of its own, and one for which ten milliseconds must be enough to remove a few entries.
-TSAN_SKIP := HostileAnswerTests/memory|PixelMemoryTests/refusedMemory|PixelMemoryTests/written|BodyMemoryTests/read|DiskLimitTests/limit
+TSAN_SKIP := HostileAnswerTests/memory|PixelMemoryTests/refusedMemory|PooledMemoryTests/written|BodyMemoryTests/read|DiskLimitTests/limit
 
 # Fewer tests at a time, because tests are slower under the sanitizer and have the same time limits.
 tsan tsan-all: AT_ONCE := 8
