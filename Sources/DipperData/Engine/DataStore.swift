@@ -12,6 +12,15 @@ struct FoundEntry: Sendable {
     var revalidation: DataTask?
 }
 
+/// The bytes that a stored form is made of.
+struct FormBasis: Sendable {
+    let key: CacheKey
+    /// The right to keep what is made of them.
+    let claim: Claim
+    /// Returns when those that are here were stored: a form of older ones is out of date. Reads the index.
+    let present: @Sendable () -> TimeInterval
+}
+
 extension EntryInfo {
     var storedDate: Date { Date(timeIntervalSince1970: stored) }
 
@@ -124,10 +133,14 @@ final class DataStore: Sendable {
         }
     }
 
-    private func take(_ key: CacheKey, _ call: Call, from tiers: SharedTiers) async -> StoredData? {
+    private func take(
+        _ key: CacheKey, _ call: Call, from tiers: SharedTiers, madeOf basis: FormBasis? = nil,
+        notBefore earliest: TimeInterval = -.infinity
+    ) async -> StoredData? {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key, of: call.request.plainKey)
-        guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
+        let claim = history.claim(key, of: call.request.plainKey, within: basis?.claim)
+        guard let found = await tiers.record(of: key, madeOf: basis?.key)?.value, history.admits(found.info),
+            found.info.stored >= earliest,
             let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
         else { return nil }
         disk?.write(record, claim: claim, isLatest: true)
@@ -149,12 +162,46 @@ final class DataStore: Sendable {
         if readers?.add(place, work) == nil { thread.async(execute: work) }
     }
 
+    /// Looks up a stored form in memory and on disk, on a reader's thread, and then in the tiers below.
     func read(
-        _ key: CacheKey, for call: Call, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+        _ key: CacheKey, for call: Call, _ place: Workers.Place, madeOf basis: FormBasis,
+        _ answer: @escaping @Sendable (StoredData?, ResponseSource) -> Void
     ) -> Workers.Ticket? {
-        if let lookUp = readers?.add(place, { answer(self.peek(key, for: call)?.value) }) { return lookUp }
-        answer(inMemory(key, for: call))
+        let lookUp = readers?.add(
+            place,
+            {
+                if let value = self.peek(key, for: call)?.value { return answer(value, .disk) }
+                guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, .disk) }
+                let present = basis.present()
+                tiers.run(isUrgent: place.rank == .urgent) {
+                    let form = await self.take(key, call, from: tiers, madeOf: basis, notBefore: present)
+                    answer(form, .shared)
+                }
+            })
+        if let lookUp { return lookUp }
+        answer(inMemory(key, for: call), .disk)
         return nil
+    }
+
+    /// When the bytes of a key were stored, in seconds since 1970; minus infinity if there are none. Reads the index.
+    func stored(_ key: CacheKey) -> TimeInterval {
+        (memory.part(of: key) { $0.info } ?? disk?.info(of: key))?.stored ?? -.infinity
+    }
+
+    /// Gives the tiers a stored form, if others may see the bytes that it is made of. Bytes that have been stored no longer
+    /// tell: their answer may have set a cookie. Then the tiers must have the same bytes.
+    /// - Parameter answer: the answer of the network with the bytes; `nil` for bytes that had been stored.
+    func share(
+        _ form: StoredData, for key: CacheKey, _ call: Call, madeOf original: CacheKey, digest: UInt64,
+        of answer: EntryInfo?, _ claim: Claim?
+    ) {
+        guard let tiers, call.keepsOnDisk, call.mayBeShared else { return }
+        let record = EntryRecord(key: key, value: form, lifetime: diskLifetime(call, stored: form.info.storedDate))
+        let store = { @Sendable [thread] in thread.async { tiers.store(record, claim: claim) } }
+        if let answer { return Storing.mayShare(response: answer.headers) ? store() : () }
+        tiers.run(isUrgent: false) {
+            if await tiers.record(of: original)?.value.data.digest == digest { store() }
+        }
     }
 
     func hasEntry(
@@ -486,6 +533,9 @@ final class DataStore: Sendable {
     }
 
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
+        if tiers.contains(.shared), let shared = self.tiers {
+            for form in disk?.derivedKeys(of: key) ?? [] { shared.remove(form) }
+        }
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
