@@ -178,16 +178,20 @@ func patient(_ urls: String..., authorities: String? = nil) throws -> RedisTier 
 
 /// Returns a name as a cache gives it.
 func name(_ number: Int) -> String {
-    let digits = String(UInt64(number) &* 0x9E37_79B9_7F4A_7C15 | 1 << 63, radix: 16)
+    let digits = String(UInt64(truncatingIfNeeded: number) &* 0x9E37_79B9_7F4A_7C15 | 1 << 63, radix: 16)
     return String(repeating: digits, count: 4)
 }
 
 /// Returns bytes of which each part is different.
 func bytes(_ count: Int, _ seed: Int = 1) -> Data {
-    var random = UInt64(seed)
-    return Data(
-        (0..<count).map { _ in
-            random = random &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return UInt8(truncatingIfNeeded: random >> 56)
-        })
+    var word = UInt64(seed) &+ 1
+    var data = Data(count: count / 8 * 8 + 8)
+    data.withUnsafeMutableBytes { bytes in
+        let words = bytes.bindMemory(to: UInt64.self)
+        for index in words.indices {
+            word = word &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            words[index] = word
+        }
+    }
+    return data.prefix(count)
 }
