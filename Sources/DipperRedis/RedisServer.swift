@@ -132,6 +132,8 @@
         func connect(_ answer: @escaping (DipperError?) -> Void) {
             if isClosed { return answer(.shutDown) }
             if isGreeted, overdue == nil { return answer(nil) }
+            // The look-up of the host has taken too long, and may go on for long.
+            if stage == .resolving, due == nil { return answer(failure) }
             connects.append(answer)
             if stage == .absent { begin() }
             seat.wake()
