@@ -113,6 +113,25 @@ struct RedisTierTests {
         #expect(b.transport.transfers.isEmpty)
     }
 
+    @Test("a thumbnail that one machine has made answers another, which fetches and decodes no original")
+    func pictures() async throws {
+        let server = try await RedisProcess()
+        func machine() throws -> TestImageCache {
+            let tier = try patient(server.url)
+            return TestImageCache(folder: TemporaryFolder()) { $0.data.tiers = [tier] }
+        }
+        let (first, second) = (try machine(), try machine())
+        let thumbnail = ImageRequest(url("a.png")).processed(by: .resize(width: 40))
+        let photograph = try Image.sample(400, 200).encoded(as: .png)
+        first.transport.script(url("a.png"), [.body(photograph)])
+        let made = try await first.cache.getImage(thumbnail).value
+        await first.cache.synchronize()
+        #expect(try server.keys.count == 2, "the original and the thumbnail")
+        let found = try await second.cache.getImage(thumbnail).response
+        #expect(found.source == .shared && found.image.pixels == made.pixels)
+        #expect(second.transport.transfers.isEmpty)
+    }
+
     @Test(
         "the names of servers are those of their URLs, without passwords; what is no URL of a server is refused unquoted"
     )
