@@ -41,6 +41,8 @@ public struct DecodeOptions: Sendable {
     }
 
     static let rowsAtATime = 64
+    /// The most threads that a decoder may use, its caller's among them.
+    var threads = ImageCache.Configuration.cores
 
     /// Throws `DipperError.cancelled` if the decode was cancelled. Decoders call this method every few rows.
     public func checkCancelled() throws(DipperError) {

@@ -94,8 +94,10 @@ package final class ObjectSource: Sendable {
     }
 
     func keepBytes(_ data: Data, _ info: EntryInfo, for request: DataRequest, _ claim: Claim) {
-        let kept = StoredData(data: data, info: info.with(Storing.fields(of: info.headers), family: info.family))
-        store.add(kept, for: request.cacheKey, call(request), onDisk: true, request.durability, claim: claim)
+        let call = call(request)
+        let kept = StoredData(
+            data: data, info: info.with(Storing.fields(of: info.headers, isShared: call.freshness.isShared)))
+        store.add(kept, for: request.cacheKey, call, onDisk: true, request.durability, claim: claim)
     }
 
     // MARK: Stored forms
@@ -148,13 +150,11 @@ package final class ObjectSource: Sendable {
         var headers = Storing.fields(of: info.headers).removing(own.contains)
         headers.append(EntryInfo.digestField, String(basis.digest, radix: 16))
         let (store, call) = (store(of: key), call(request, key))
-        let value = StoredData(data: form, info: info.with(headers, family: info.family))
+        let value = StoredData(data: form, info: info.with(headers))
         store.add(
             value, for: key, call, onDisk: !request.isForThisProcess, request.durability, claim: claim,
-            stored: info.storedDate, whenWritten: whenWritten)
-        store.share(
-            value, for: key, call, madeOf: request.cacheKey, digest: basis.digest,
-            of: basis.source == .network ? info : nil, claim)
+            by: basis.call, stored: info.storedDate, whenWritten: whenWritten)
+        if call.mayBeShared { store.share(value, for: key, call, stored: info.storedDate, claim) }
     }
 
     func add(_ data: Data, for request: DataRequest, _ claim: Claim) {
@@ -290,7 +290,8 @@ package final class Origin: Sendable {
 extension Call.Defaults {
     @inline(__always)
     func use(of info: EntryInfo, for request: DataRequest, at now: () -> Date) -> StoredUse {
-        let isPlain = info.isPlain && request.headers.isEmpty && !request.hasHooks
+        let isPlain =
+            info.isPlain && request.headers.isEmpty && !request.hasHooks && !(request.freshness ?? freshness).isShared
         if isPlain, info.freshness.until == .infinity { return .fresh }
         let now = now().timeIntervalSince1970
         if isPlain, info.freshness.isFresh(at: now) { return .fresh }
@@ -300,7 +301,7 @@ extension Call.Defaults {
         let use = call.use(of: info, at: now)
         switch use {
         case .revalidate where call.cachePolicy == .cacheOnly && info.isChosen(by: request.headers):
-            return StoredAnswer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
+            return call.answer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
         case .staleWhileRevalidating where !call.mayFetch: return .stale
         default: return use
         }
