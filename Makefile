@@ -28,6 +28,8 @@ GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
 # The accessibility bus, and what reads it.
 GTK_TEST_PACKAGES := $(GALLERY_TEST_PACKAGES) at-spi2-core dbus python3-gi gir1.2-atspi-2.0
+# The library of the tier on Redis, and what its tests run against.
+REDIS_PACKAGES := libhiredis-dev redis-server
 # gdb shows the stacks of tests that hang.
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
@@ -49,7 +51,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench gtk gtk-asan tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench gtk gtk-asan redis tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -111,6 +113,18 @@ gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their test
 	@$(call tell-failures,$(call XVFB,1280x1024) \
 		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
 	$(call GTK_API,--check)
+
+# In a folder of its own, as the widgets.
+REDIS_FLAGS := --traits Redis,GIF,WebP,AVIF --scratch-path .build-redis
+REDIS_API = DIPPER_TESTS=Redis $(BUILD) $(REDIS_FLAGS) --target DipperRedis && \
+	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperRedis -- .build-redis/debug
+redis: F ?= .
+redis: deps-test ## build the tier on Redis or Valkey (product DipperRedis), and run its tests that match F with real servers
+	$(call install,$(REDIS_PACKAGES))
+	DIPPER_TESTS=Redis $(BUILD) $(REDIS_FLAGS) --product DipperPackageTests
+	@$(call tell-failures,.build-redis/debug/DipperPackageTests.xctest --testing-library swift-testing \
+		--filter '$(F)' $(TEST_WIDTH))
+	$(call REDIS_API,--check)
 
 INSPECTOR_PYTHON := .run/inspector-venv/bin/python
 inspector-test: PICTURES ?= .run/inspector
@@ -199,9 +213,10 @@ GTK_API = $(GTK_BUILD) --target DipperGTK && $(GTK_BUILD) --target DipperTracing
 	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperGTK DipperTracing -- .build-gtk/debug
 
 api: deps ## write the public declarations of the libraries into the folder API
-	$(call install,python3 $(GALLERY_PACKAGES))
+	$(call install,python3 $(GALLERY_PACKAGES) $(REDIS_PACKAGES))
 	$(call API)
 	$(call GTK_API)
+	$(call REDIS_API)
 
 lint: deps ## check the format of the sources, the order of their folders, the summaries, the public declarations, the README's figures, and the tests' time limits
 	$(call install,python3)
@@ -303,13 +318,14 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 	cd Benchmarks/peers/AsyncHTTPClient && $(BUILD) -c release
 	cd Benchmarks && .build/release/dipper-bench
 
+DOCS_FLAGS := --traits GTK,Redis,Tracing,GIF,WebP,AVIF --scratch-path .build-docs
 docs: deps ## build the reference and the guides of the modules into docs-build
-	$(call install,$(GALLERY_PACKAGES))
-	DIPPER_DOCS=1 $(call SWIFTPM,package) $(GTK_FLAGS) --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --target DipperTracing --enable-experimental-combined-documentation \
+	$(call install,$(GALLERY_PACKAGES) libhiredis-dev)
+	DIPPER_DOCS=1 $(call SWIFTPM,package) $(DOCS_FLAGS) --allow-writing-to-directory docs-build generate-documentation \
+		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --target DipperRedis --target DipperTracing --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .build-gtk-asan .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
+	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .build-gtk-asan .build-redis .build-docs .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
 		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
 		Samples/Gallery/.build

@@ -13,17 +13,20 @@ let package = Package(
         .library(name: "DipperInspector", targets: ["DipperInspector"]),
         // Empty without the trait GTK.
         .library(name: "DipperGTK", targets: ["DipperGTK"]),
+        // Empty without the trait Redis.
+        .library(name: "DipperRedis", targets: ["DipperRedis"]),
         // Empty without the trait Tracing.
         .library(name: "DipperTracing", targets: ["DipperTracing"]),
         // For the Gallery sample and its benchmark, which are packages of their own.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
-    // The optional formats, each with the library that reads it, and the widgets.
+    // The optional formats, each with the library that reads it, the widgets, and the tier on Redis.
     traits: [
         .trait(name: "GIF", description: "GIF by giflib"),
         .trait(name: "WebP", description: "WebP by libwebp"),
         .trait(name: "AVIF", description: "AVIF by libavif"),
         .trait(name: "GTK", description: "The product DipperGTK: pictures in GTK 4"),
+        .trait(name: "Redis", description: "The product DipperRedis: a tier that machines share, on Redis or Valkey"),
         .trait(name: "Tracing", description: "The product DipperTracing: traces by swift-distributed-tracing"),
         .default(enabledTraits: ["GIF", "WebP", "AVIF"]),
     ],
@@ -60,6 +63,9 @@ let package = Package(
         .systemLibrary(name: "CWebP", pkgConfig: "libwebp", providers: [.apt(["libwebp-dev"])]),
         // libavif's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
         .systemLibrary(name: "CAVIF", providers: [.apt(["libavif-dev"])]),
+        // hiredis's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "CSSL", pkgConfig: "libssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CGTK4", pkgConfig: "gtk4", providers: [.apt(["libgtk-4-dev"])]),
         // The calls of libpng and libjpeg that report errors by longjmp, which Swift cannot catch.
         .target(name: "CodecShims", dependencies: ["CFastPNG", "CPNG", "CJPEG", "CZlib"]),
@@ -108,11 +114,18 @@ let package = Package(
                 "CPixels", "Dipper", "GTKShims",
                 .target(name: "CGTK4", condition: .when(traits: ["GTK"])),
             ]),
+        .target(
+            name: "DipperRedis",
+            dependencies: [
+                "DipperData", "ProcessShims",
+                .target(name: "CHiredis", condition: .when(traits: ["Redis"])),
+                .target(name: "CSSL", condition: .when(traits: ["Redis"])),
+            ]),
         // No product: who depends on this package does not resolve what only the tool needs.
         .executableTarget(
             name: "dipper",
             dependencies: [
-                "Dipper", "DipperInspector",
+                "Dipper", "DipperInspector", "DipperRedis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -242,6 +255,16 @@ if let tests = Context.environment["DIPPER_TESTS"] {
                     "TestSupport",
                 ]),
         ]
+    }
+    // Likewise those of the tier on Redis; see `redis` in the Makefile.
+    if tests == "Redis" {
+        package.targets.append(
+            .testTarget(
+                name: "RedisTests",
+                dependencies: [
+                    "Dipper", "dipper", "DipperRedis", "DipperTesting", "FaultServer", "TestSupport",
+                    .product(name: "Logging", package: "swift-log"),
+                ]))
     }
     if tests != "all" {
         let only = tests.hasSuffix("Tests") ? tests : tests + "Tests"

@@ -166,10 +166,11 @@ extension ObjectWork {
         }
         enter(.looking)
         let round = round
-        lookUp = origin.source.read(step.key(origin.dataKey), for: origin.request, engine.place(wants.highest)) {
-            [cache] stored in
+        lookUp = origin.source.read(
+            step.key(origin.dataKey), for: origin.request, engine.place(wants.highest), claim
+        ) { [cache] stored, source in
             let bytes = stored?.data.count ?? 0
-            cache.post(counting: bytes) { self.looked(round, stored, bytes) }
+            cache.post(counting: bytes) { self.looked(round, stored, source, bytes) }
         }
     }
 
@@ -198,7 +199,7 @@ extension ObjectWork {
         write.refresh()
     }
 
-    private func looked(_ round: UInt64, _ stored: StoredData?, _ bytes: Int) {
+    private func looked(_ round: UInt64, _ stored: StoredData?, _ source: ResponseSource, _ bytes: Int) {
         var waiting = bytes
         defer { cache.stopWaiting(&waiting) }
         guard self.round == round else { return }
@@ -214,7 +215,7 @@ extension ObjectWork {
             earlier = stored
             return descend()
         }
-        let source = use == .fresh ? ResponseSource.disk : .stale
+        let source = use == .fresh ? source : .stale
         guard origin.waitsForDisk else {
             return perform(.form(stored, source), waiting: exchange(&waiting, with: 0))
         }

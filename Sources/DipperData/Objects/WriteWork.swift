@@ -124,8 +124,8 @@ extension ObjectCache {
             }
             let whenWritten: @Sendable (Bool) -> Void = { written(!$0) }
             source.keep(
-                form, for: key, madeOf: object.basis.info, digest: object.basis.digest, request, write.claim,
-                by: object.basis.call, whenWritten: write.isAwaited ? whenWritten : nil)
+                form, for: key, madeOf: object.basis, request, write.claim,
+                whenWritten: write.isAwaited ? whenWritten : nil)
             if !write.isAwaited { written(false) }
         } catch {
             notKept(key, error)
