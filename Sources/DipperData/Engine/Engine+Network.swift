@@ -33,7 +33,9 @@ extension Engine {
 
     var waitingFetches: Int {
         let all = [Array(fetches.values)] + others.values.map { Array($0.values) }
-        return all.joined().count { $0.knownFindings?.backOff != nil || $0.knownFindings?.offline != nil }
+        return all.joined().count { fetch in
+            fetch.knownFindings?.backOff != nil || fetch.knownFindings?.offline != nil || fetch.lease?.isWaiting == true
+        }
     }
 
     func forget(_ fetch: Fetch) {

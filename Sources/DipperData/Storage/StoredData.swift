@@ -36,6 +36,9 @@ package final class EntryInfo: Sendable {
     let isPlain: Bool
 
     let begun: UInt64
+    /// When the cache took the lease under which the answer was fetched, in seconds since 1970: an entry that was stored
+    /// later, by one that has taken over, is not replaced. Infinite without a lease.
+    let leased: TimeInterval
 
     private let textBytes: Int
 
@@ -45,9 +48,10 @@ package final class EntryInfo: Sendable {
     init(
         url: String, asked: String? = nil, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
         freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
-        begun: UInt64 = RemovalHistory.now
+        begun: UInt64 = RemovalHistory.now, leased: TimeInterval = .infinity
     ) {
         self.begun = begun
+        self.leased = leased
         self.url = url
         self.asked = asked == url ? nil : asked
         self.status = status
@@ -75,7 +79,8 @@ package final class EntryInfo: Sendable {
     func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
         EntryInfo(
             url: url, asked: asked, status: status, headers: headers, stored: stored, freshness: freshness,
-            variant: variant, family: family, isStandIn: isStandIn, begun: begun)
+            variant: variant, family: family, isStandIn: isStandIn, begun: begun,
+            leased: leased)
     }
 
     func saysTheSame(as other: EntryInfo) -> Bool {

@@ -1,0 +1,115 @@
+import Foundation
+import ProcessShims
+
+/// The folder `leases` of a cache's folder: the locks by which the kernel knows who holds which lease, and the sockets by
+/// which holders are asked for their news.
+///
+///     locks       an empty file. A locked range says that a place of a lease is held, and by whom. The kernel frees what
+///                 a process has locked when it ends.
+///     NUMBER      the socket of the cache with this number
+///
+/// Each open cache is a member: it locks the byte with its number in the upper half of the file. A place of a lease is a
+/// range in the lower half, at a start that follows from the key and the place. Its length is one more than the number
+/// of the member that holds it, so who is refused knows whom to ask. A socket that a dead member has left has the number
+/// of the next one, which replaces it.
+final class LeaseFile: Sendable {
+    enum Answer: Equatable {
+        case taken
+        case held(by: Int)
+        case failed
+    }
+
+    private static let members: Int64 = 1 << 62
+    private static let mostMembers = 4_096
+
+    private let folder: Folder
+    private let file: Int32
+    let member: Int
+    /// When the file's status had changed last, after this member had joined.
+    private let joined: timespec
+
+    /// - Throws: `FileError` on a file system without locks, and on one that may ask another machine for them.
+    init(in root: Folder) throws(FileError) {
+        var system = statfs()
+        guard fstatfs(root.descriptor, &system) == 0 else { throw FileError("statfs", root.path) }
+        guard !Self.remote.contains(UInt32(truncatingIfNeeded: system.f_type)) else {
+            throw FileError("lock", root.path, ENOLCK)
+        }
+        folder = try root.makeFolder("leases")
+        let path = folder.path + "/locks"
+        file = openat(folder.descriptor, "locks", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o600)
+        guard file >= 0 else { throw FileError("open", path) }
+        for number in 0..<Self.mostMembers where dipper_lock(file, Self.members + Int64(number), 1) == 0 {
+            // The time tells others that somebody has been here.
+            futimens(file, nil)
+            var status = stat()
+            fstat(file, &status)
+            (member, joined) = (number, status.st_ctim)
+            return
+        }
+        let error = FileError("lock", path)
+        close(file)
+        throw error
+    }
+
+    deinit { close(file) }
+
+    /// File systems of a network, or of a program: NFS, SMB, CIFS, 9p, AFS, Ceph, Lustre, GPFS, FUSE.
+    private static let remote: Set<UInt32> = [
+        0x6969, 0xFE53_4D42, 0xFF53_4D42, 0x517B, 0x0102_1997, 0x5346_414F, 0x00C3_6400, 0x0BD0_0BD0, 0x4750_4653,
+        0x6573_5546,
+    ]
+
+    // MARK: Locks
+
+    private static func start(_ id: UInt64, _ place: LeasePlace) -> Int64 {
+        Int64(id & ((1 << 44) - 1)) << 18 | Int64(place.rawValue) << 17
+    }
+
+    func lock(_ id: UInt64, _ place: LeasePlace) -> Answer {
+        let (start, length) = (Self.start(id, place), Int64(member + 1))
+        // A holder may give its place back between the two questions.
+        for _ in 0..<4 {
+            if dipper_lock(file, start, length) == 0 { return .taken }
+            guard errno == EAGAIN || errno == EACCES else { return .failed }
+            let other = dipper_other_lock(file, start, length)
+            if other < 0 { return .failed }
+            if other > 0 { return .held(by: Int(min(other, Int64(Self.mostMembers))) - 1) }
+        }
+        return .failed
+    }
+
+    func unlock(_ id: UInt64, _ place: LeasePlace) {
+        _ = dipper_unlock(file, Self.start(id, place), Int64(member + 1))
+    }
+
+    /// Whether another member is there, or has been since a time of the system's clock.
+    func mayHaveChanged(since time: Date) -> Bool {
+        if dipper_other_lock(file, Self.members, Int64(Self.mostMembers)) != 0 { return true }
+        var status = stat()
+        fstat(file, &status)
+        let last = status.st_ctim
+        if last.tv_sec == joined.tv_sec, last.tv_nsec == joined.tv_nsec { return false }
+        // The kernel's times are some milliseconds coarse.
+        return Double(last.tv_sec) + Double(last.tv_nsec) * 1e-9 > time.timeIntervalSince1970 - 0.02
+    }
+
+    // MARK: Sockets
+
+    /// Makes the socket of this member, in place of one that a dead member has left; returns `nil` if there can be none.
+    func listen() -> Int32? {
+        folder.remove("\(member)")
+        return socket(of: member, listens: true)
+    }
+
+    /// Opens a connection to another member; `nil` if it has no socket, or is gone.
+    func connect(to other: Int) -> Int32? { socket(of: other, listens: false) }
+
+    private func socket(of number: Int, listens: Bool) -> Int32? {
+        // A path may have 108 bytes.
+        let socket = dipper_local_socket("/proc/self/fd/\(folder.descriptor)/\(number)", listens ? 1 : 0)
+        return socket < 0 ? nil : socket
+    }
+
+    func stopListening() { folder.remove("\(member)") }
+}
