@@ -4,8 +4,9 @@ import ProcessShims
 /// The folder `leases` of a cache's folder: the locks by which the kernel knows who holds which lease, and the sockets by
 /// which holders are asked for their news.
 ///
-///     locks       an empty file. A locked range says that a place of a lease is held, and by whom. The kernel frees what
-///                 a process has locked when it ends.
+///     locks       a file of zeros, of which no byte is stored. A locked range says that a place of a lease is held, and by
+///                 whom. The kernel frees what a process has locked when it ends. Each cache makes the file longer by a
+///                 byte when it opens the folder.
 ///     NUMBER      the socket of the cache with this number
 ///
 /// Each open cache is a member: it locks the byte with its number in the upper half of the file. A place of a lease is a
@@ -25,8 +26,8 @@ final class LeaseFile: Sendable {
     private let folder: Folder
     private let file: Int32
     let member: Int
-    /// When the file's status had changed last, after this member had joined.
-    private let joined: timespec
+    /// The size of the file after this member had joined; zero if others were there.
+    private let joined: off_t
 
     /// - Throws: `FileError` on a file system without locks, and on one that may ask another machine for them.
     init(in root: Folder) throws(FileError) {
@@ -40,11 +41,11 @@ final class LeaseFile: Sendable {
         file = openat(folder.descriptor, "locks", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw FileError("open", path) }
         for number in 0..<Self.mostMembers where dipper_lock(file, Self.members + Int64(number), 1) == 0 {
-            // The time tells others that somebody has been here.
-            futimens(file, nil)
-            var status = stat()
-            fstat(file, &status)
-            (member, joined) = (number, status.st_ctim)
+            // The size tells others that somebody has come. Of two that come at the same time, one at least finds the
+            // other's number.
+            let size = Self.status(file).st_size + 1
+            ftruncate(file, size)
+            (member, joined) = (number, Self.hasOthers(file) ? 0 : size)
             return
         }
         let error = FileError("lock", path)
@@ -85,13 +86,21 @@ final class LeaseFile: Sendable {
 
     /// Whether another member is there, or has been since a time of the system's clock.
     func mayHaveChanged(since time: Date) -> Bool {
-        if dipper_other_lock(file, Self.members, Int64(Self.mostMembers)) != 0 { return true }
+        let status = Self.status(file)
+        if status.st_size == joined { return false }
+        let last = Double(status.st_ctim.tv_sec) + Double(status.st_ctim.tv_nsec) * 1e-9
+        // The kernel's times are some milliseconds coarse.
+        return Self.hasOthers(file) || last > time.timeIntervalSince1970 - 0.02
+    }
+
+    private static func status(_ file: Int32) -> stat {
         var status = stat()
         fstat(file, &status)
-        let last = status.st_ctim
-        if last.tv_sec == joined.tv_sec, last.tv_nsec == joined.tv_nsec { return false }
-        // The kernel's times are some milliseconds coarse.
-        return Double(last.tv_sec) + Double(last.tv_nsec) * 1e-9 > time.timeIntervalSince1970 - 0.02
+        return status
+    }
+
+    private static func hasOthers(_ file: Int32) -> Bool {
+        dipper_other_lock(file, members, Int64(mostMembers)) != 0
     }
 
     // MARK: Sockets
