@@ -12,11 +12,9 @@ final class FolderLeases: LeaseService, LoopClient {
     nonisolated let placesExpire = false
 
     private nonisolated let file: LeaseFile
-    /// Makes and opens sockets.
+    /// Opens connections.
     private nonisolated let queue = DispatchQueue(label: "dipper.leases")
     private var seat: LoopSeat?
-    private var listener: Int32?
-    private var isListening = false
     private var isClosed = false
     fileprivate var held: [UInt64: FolderClaim] = [:]
     private var lines: [Int32: LeaseLine] = [:]
@@ -36,13 +34,10 @@ final class FolderLeases: LeaseService, LoopClient {
         Loop.post(waits: false) {
             self.isClosed = true
             for line in Array(self.lines.values) { self.end(line) }
-            if let listener = exchange(&self.listener, with: nil) {
-                self.seat?.watch(listener, for: 0, insteadOf: EPOLLIN.rawValue)
-                Glibc.close(listener)
-                self.queue.async { self.file.stopListening() }
-            }
+            self.seat?.watch(self.file.listener, for: 0, insteadOf: EPOLLIN.rawValue)
             self.seat?.leave()
             self.seat = nil
+            self.queue.async { self.file.removeSocket() }
         }
     }
 
@@ -53,7 +48,7 @@ final class FolderLeases: LeaseService, LoopClient {
         guard held[claim.id] == nil else { return claim.report(.unavailable) }
         switch file.lock(claim.id, place) {
         case .taken:
-            listen()
+            _ = present
             held[claim.id] = claim
             claim.place = place
             stopWatching(claim)
@@ -115,8 +110,8 @@ final class FolderLeases: LeaseService, LoopClient {
         return line
     }
 
-    private func connected(_ line: LeaseLine, _ socket: Int32?) {
-        guard let socket else { return lost(line) { .unheard($0) } }
+    private func connected(_ line: LeaseLine, _ socket: Int32) {
+        guard socket >= 0 else { return lost(line) { .unheard($0) } }
         if isClosed { return _ = Glibc.close(socket) }
         open(line, socket)
         unsent.append(line)
@@ -125,25 +120,11 @@ final class FolderLeases: LeaseService, LoopClient {
 
     // MARK: Connections
 
-    private func listen() {
-        if isClosed || exchange(&isListening, with: true) { return }
-        queue.async { [file] in
-            guard let socket = file.listen() else { return }
-            Loop.post {
-                if self.isClosed {
-                    Glibc.close(socket)
-                    return self.queue.async { file.stopListening() }
-                }
-                self.listener = socket
-                self.present.watch(socket, for: EPOLLIN.rawValue, insteadOf: 0)
-            }
-        }
-    }
-
     private var present: LoopSeat {
         if let seat { return seat }
         let new = Loop.add(self)
         seat = new
+        new.watch(file.listener, for: EPOLLIN.rawValue, insteadOf: 0)
         return new
     }
 
@@ -179,7 +160,7 @@ final class FolderLeases: LeaseService, LoopClient {
     }
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
-        if descriptor == listener {
+        if descriptor == file.listener {
             while case let socket = dipper_accept(descriptor), socket >= 0 || errno == EPERM {
                 if socket >= 0 { open(LeaseLine(member: nil), socket) }
             }

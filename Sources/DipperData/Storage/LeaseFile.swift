@@ -28,6 +28,8 @@ final class LeaseFile: Sendable {
     let member: Int
     /// The size of the file after this member had joined; zero if others were there.
     private let joined: off_t
+    /// The socket at which this member is asked for news.
+    let listener: Int32
 
     /// - Throws: `FileError` on a file system without locks, and on one that may ask another machine for them.
     init(in root: Folder) throws(FileError) {
@@ -36,24 +38,36 @@ final class LeaseFile: Sendable {
         guard !Self.remote.contains(UInt32(truncatingIfNeeded: system.f_type)) else {
             throw FileError("lock", root.path, ENOLCK)
         }
-        folder = try root.makeFolder("leases")
-        let path = folder.path + "/locks"
-        file = openat(folder.descriptor, "locks", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw FileError("open", path) }
-        for number in 0..<Self.mostMembers where dipper_lock(file, Self.members + Int64(number), 1) == 0 {
-            // The size tells others that somebody has come. Of two that come at the same time, one at least finds the
-            // other's number.
-            let size = Self.status(file).st_size + 1
-            ftruncate(file, size)
-            (member, joined) = (number, Self.hasOthers(file) ? 0 : size)
-            return
+        let folder = try root.makeFolder("leases")
+        let flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
+        let file = openat(folder.descriptor, "locks", flags, 0o600)
+        guard file >= 0 else { throw FileError("open", folder.path) }
+        let number = (0..<Self.mostMembers).first { dipper_lock(file, Self.members + Int64($0), 1) == 0 }
+        var socket: Int32 = -1
+        if let number {
+            // In place of one that a dead member has left.
+            folder.remove("\(number)")
+            socket = Self.socket(of: number, in: folder, listens: true)
         }
-        let error = FileError("lock", path)
-        close(file)
-        throw error
+        guard let number, socket >= 0 else {
+            let error = FileError("lock", folder.path)
+            close(file)
+            throw error
+        }
+        // The size tells others that somebody has come. Of two that come at the same time, one at least finds the other's
+        // number.
+        let size = Self.status(file).st_size + 1
+        ftruncate(file, size)
+        (self.folder, self.file, member, listener) = (folder, file, number, socket)
+        joined = Self.hasOthers(file) ? 0 : size
     }
 
-    deinit { close(file) }
+    deinit {
+        close(listener)
+        close(file)
+    }
+
+    func removeSocket() { folder.remove("\(member)") }
 
     /// File systems of a network, or of a program: NFS, SMB, CIFS, 9p, AFS, Ceph, Lustre, GPFS, FUSE.
     private static let remote: Set<UInt32> = [
@@ -105,20 +119,11 @@ final class LeaseFile: Sendable {
 
     // MARK: Sockets
 
-    /// Makes the socket of this member, in place of one that a dead member has left; returns `nil` if there can be none.
-    func listen() -> Int32? {
-        folder.remove("\(member)")
-        return socket(of: member, listens: true)
-    }
+    /// Opens a connection to another member; negative if it is gone.
+    func connect(to other: Int) -> Int32 { Self.socket(of: other, in: folder, listens: false) }
 
-    /// Opens a connection to another member; `nil` if it has no socket, or is gone.
-    func connect(to other: Int) -> Int32? { socket(of: other, listens: false) }
-
-    private func socket(of number: Int, listens: Bool) -> Int32? {
+    private static func socket(of number: Int, in folder: Folder, listens: Bool) -> Int32 {
         // A path may have 108 bytes.
-        let socket = dipper_local_socket("/proc/self/fd/\(folder.descriptor)/\(number)", listens ? 1 : 0)
-        return socket < 0 ? nil : socket
+        dipper_local_socket("/proc/self/fd/\(folder.descriptor)/\(number)", listens ? 1 : 0)
     }
-
-    func stopListening() { folder.remove("\(member)") }
 }
