@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -121,7 +122,7 @@ int dipper_local_socket(const char *path, int listens) {
     int file = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (file < 0) return -1;
     const struct sockaddr *name = (const struct sockaddr *)&address;
-    int failed = listens ? bind(file, name, sizeof address) || listen(file, SOMAXCONN)
+    int failed = listens ? fchmod(file, 0600) || bind(file, name, sizeof address) || listen(file, SOMAXCONN)
                          : connect(file, name, sizeof address);
     if (!failed) return file;
     int error = errno;

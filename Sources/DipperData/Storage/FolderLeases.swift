@@ -30,6 +30,7 @@ final class FolderLeases: LeaseService, LoopClient {
 
     /// Ends the connections. The claims that are left keep their places until their own ends.
     nonisolated func close() {
+        file.removeSocket()
         // Without a thread nothing is open.
         Loop.post(waits: false) {
             self.isClosed = true
@@ -37,7 +38,6 @@ final class FolderLeases: LeaseService, LoopClient {
             self.seat?.watch(self.file.listener, for: 0, insteadOf: EPOLLIN.rawValue)
             self.seat?.leave()
             self.seat = nil
-            self.queue.async { self.file.removeSocket() }
         }
     }
 

@@ -42,7 +42,10 @@ final class LeaseFile: Sendable {
         let flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
         let file = openat(folder.descriptor, "locks", flags, 0o600)
         guard file >= 0 else { throw FileError("open", folder.path) }
-        let number = (0..<Self.mostMembers).first { dipper_lock(file, Self.members + Int64($0), 1) == 0 }
+        let isRegular = Self.status(file).st_mode & S_IFMT == S_IFREG
+        let number = (0..<(isRegular ? Self.mostMembers : 0)).first {
+            dipper_lock(file, Self.members + Int64($0), 1) == 0
+        }
         var socket: Int32 = -1
         if let number {
             // In place of one that a dead member has left.
@@ -56,7 +59,7 @@ final class LeaseFile: Sendable {
         }
         // The size tells others that somebody has come. Of two that come at the same time, one at least finds the other's
         // number.
-        let size = Self.status(file).st_size + 1
+        let size = Self.status(file).st_size &+ 1
         ftruncate(file, size)
         (self.folder, self.file, member, listener) = (folder, file, number, socket)
         joined = Self.hasOthers(file) ? 0 : size

@@ -53,7 +53,8 @@ int dipper_unlock(int file, int64_t start, int64_t length);
 /* Returns the length of a lock that another open file description has in a range, 0 if there is none, or -1. */
 int64_t dipper_other_lock(int file, int64_t start, int64_t length);
 
-/* Creates a local socket of packets that does not block, and has it listen at a path, or connects it to one. */
+/* Creates a local socket of packets that does not block, and has it listen at a path, where only this user may connect to
+   it, or connects it to one. */
 int dipper_local_socket(const char *path, int listens);
 
 /* Accepts a connection, which does not block. Fails with EPERM if it is another user's. */
