@@ -49,7 +49,7 @@ final class LeaseFile: Sendable {
         var socket: Int32 = -1
         if let number {
             // In place of one that a dead member has left.
-            folder.remove("\(number)")
+            Self.removeSocket(of: number, in: folder)
             socket = Self.socket(of: number, in: folder, listens: true)
         }
         guard let number, socket >= 0 else {
@@ -70,7 +70,11 @@ final class LeaseFile: Sendable {
         close(file)
     }
 
-    func removeSocket() { folder.remove("\(member)") }
+    func removeSocket() { Self.removeSocket(of: member, in: folder) }
+
+    private static func removeSocket(of number: Int, in folder: Folder) {
+        if (folder.entry("\(number)")?.st_mode ?? 0) & S_IFMT == S_IFSOCK { folder.remove("\(number)") }
+    }
 
     /// File systems of a network, or of a program: NFS, SMB, CIFS, 9p, AFS, Ceph, Lustre, GPFS, FUSE.
     private static let remote: Set<UInt32> = [
