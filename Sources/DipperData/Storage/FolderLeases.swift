@@ -179,6 +179,7 @@ final class FolderLeases: LeaseService, LoopClient {
     }
 
     private static let mostPackets = 16
+    private static let mostStrays = 32
 
     func turn() -> ContinuousClock.Instant? {
         for line in exchange(&unsent, with: []) { flush(line) }
@@ -220,7 +221,13 @@ final class FolderLeases: LeaseService, LoopClient {
         }
         let news = LeaseNews(code: code)
         let watchers = news?.isEnd == false ? line.watchers[id] ?? [] : dismiss(line, id)
-        for (claim, place) in watchers { claim.report(news.map { .told($0, by: place) } ?? .gone(place)) }
+        for (claim, place) in watchers {
+            // The holder may have ended just now, again and again if it has many others. Or its lease is of another key,
+            // whose range happens to be the same.
+            if news == nil { claim.strays += 1 }
+            let lost: LeaseEvent = claim.strays > Self.mostStrays ? .unheard(place) : .gone(place)
+            claim.report(news.map { .told($0, by: place) } ?? lost)
+        }
         return news != nil || code == LeaseMessage.unknown
     }
 
@@ -238,6 +245,8 @@ private final class FolderClaim: LeaseClaim {
     var place: LeasePlace?
     /// The members that hold the places that were refused.
     var holders: [LeasePlace: Int] = [:]
+    /// How often a member that was taken for a holder was none.
+    var strays = 0
 
     nonisolated init(_ id: UInt64, _ report: @escaping @Sendable (LeaseEvent) -> Void, _ service: FolderLeases) {
         (self.id, self.report, self.service) = (id, report, service)
