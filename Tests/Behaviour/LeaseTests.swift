@@ -14,10 +14,10 @@ struct LeaseTests {
 
     /// Begins a fetch in one cache, and a call for it in another, which waits.
     private func begin(
-        _ one: TestCache, _ two: TestCache, in queue: FetchQueue = .fast
+        _ one: TestCache, _ two: TestCache, _ target: URL = url("a")
     ) async throws -> (transfer: ScriptedTransfer, waiting: DataTask) {
-        let (_, transfer) = try await one.begin(a, in: queue)
-        let waiting = two.call(a, in: .fast)
+        let (_, transfer) = try await one.begin(target)
+        let waiting = two.call(target, in: .fast)
         try await two.cache.waitForParked()
         return (transfer, waiting)
     }
@@ -67,7 +67,7 @@ struct LeaseTests {
     func failures() async throws {
         for status in [404, 403, 503] {
             let (one, two) = (cache { $0.retryPolicy = .never }, cache { $0.retryPolicy = .never })
-            let (transfer, second) = try await begin(one, two)
+            let (transfer, second) = try await begin(one, two, url("\(status)"))
             transfer.finish(with: Data(), status: status)
             #expect(await second.error?.status == status)
             #expect(two.transport.transfers.isEmpty, "\(status)")
@@ -75,7 +75,7 @@ struct LeaseTests {
             await two.cache.shutdown()
         }
         let three = cache()
-        let error = await three.cache.getData(a).error
+        let error = await three.cache.getData(url("404")).error
         #expect(error?.status == 404 && error?.isRemembered == true)
     }
 
