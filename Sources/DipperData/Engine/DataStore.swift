@@ -454,10 +454,13 @@ final class DataStore: Sendable {
     /// In seconds.
     private static let longestFailure: TimeInterval = 3_600
 
-    func keepFailure(_ info: EntryInfo, for key: CacheKey, claim: Claim) {
+    func keepFailure(
+        _ info: EntryInfo, for key: CacheKey, claim: Claim, whenWritten: @escaping @Sendable (Bool) -> Void
+    ) {
         let value = StoredData(data: Data(), info: info)
         let lifetime = Lifetime(expires: info.freshness.until, accessExtension: nil)
-        disk?.keepFailure(EntryRecord(key: key, value: value, lifetime: lifetime), claim: claim)
+        let record = EntryRecord(key: key, value: value, lifetime: lifetime)
+        if let disk { disk.keepFailure(record, claim: claim, whenDone: whenWritten) } else { whenWritten(false) }
         hasFailures.store(true, ordering: .relaxed)
         remnants.insert(
             value, for: key, cost: value.cost(for: key), lifetime: lifetime,

@@ -32,7 +32,9 @@ extension Engine {
     }
 
     var waitingFetches: Int {
-        fetches.all.count { $0.knownFindings?.backOff != nil || $0.knownFindings?.offline != nil }
+        fetches.all.count { fetch in
+            fetch.knownFindings?.backOff != nil || fetch.knownFindings?.offline != nil || fetch.lease?.isWaiting == true
+        }
     }
 }
 

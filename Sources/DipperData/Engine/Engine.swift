@@ -21,6 +21,7 @@ final class Engine: LoopClient {
         var lostNetworkGrace: Duration = .seconds(2)
         var answerTLSChallenge: (@Sendable (URL) async throws -> TLSAnswer?)?
         var proxyCredentials: Credentials?
+        var leases = LeaseOptions()
     }
 
     let store: DataStore
@@ -260,6 +261,7 @@ final class Engine: LoopClient {
         case .cleaning:
             cleaning = nil
             workers.async { [store] in store.expiries.clean() }
+        case .lease(let lease): lease.elapsed()
         case .timeout(let waiter): waiter.fetch?.watch(waiter)
         case .making(let end): end(self)
         case .patience(let waiter):

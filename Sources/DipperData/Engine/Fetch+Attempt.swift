@@ -9,6 +9,7 @@ extension Fetch {
     }
 
     func goToNetwork() {
+        guard isAdmitted() else { return }
         followLatestURL()
         engine.queues.reachNetwork(self)
         engine.reconsider()

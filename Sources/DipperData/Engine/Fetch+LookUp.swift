@@ -4,6 +4,7 @@ import Foundation
 extension Fetch {
     func beginLookUp() {
         lookUpState = .underWay
+        lookUpTime = WallClock.coarse()
         engine.events.looking(self)
         let number = engine.nextNumber()
         lookUpNumber = number

@@ -33,6 +33,11 @@ final class Fetch: QueueEntry {
         didSet { run?.reception.setWanted(!wanted.isEmpty) }
     }
     var isOver = false
+    var lease: Lease?
+    var lookUpTime = Date.distantPast
+    /// Whether an urgent call of another cache waits.
+    var isHurried = false
+    var newsMark = 0
 
     override var isLocal: Bool { sources.isLocal }
     override var host: String { sources.lead.request.url.map(URLText.host) ?? "" }
@@ -87,6 +92,13 @@ final class Fetch: QueueEntry {
     }
 
     // MARK: Waiters
+
+    /// The urgency of the most urgent call.
+    var urgency: Urgency {
+        var want = wants.highest
+        if isHurried { want.queue = .fast }
+        return want
+    }
 
     func add(_ waiter: Waiter) {
         waiter.fetch = self

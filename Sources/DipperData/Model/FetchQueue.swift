@@ -135,7 +135,7 @@ public enum TaskState: Sendable, Hashable {
     case transferring
     /// The transfer is held back for more urgent work.
     case paused
-    /// The task waits for the network or for a back-off.
+    /// The task waits for the network, for a back-off or for the fetch of another process.
     case parked
     /// The bytes are there, and a picture or value is being made of them, or waits for that.
     case decoding

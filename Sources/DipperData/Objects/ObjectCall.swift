@@ -119,7 +119,7 @@ package final class ObjectCall: WaitingCall {
         while first?.stage == .waiting, let parent = first?.parent { first = parent }
         if let fetch = make?.fetch { (status.attempts, status.state) = fetch.status }
         switch first?.stage {
-        case nil, .looking, .waiting: break
+        case nil, .looking, .elsewhere, .waiting: break
         case .making, .writing, .ready, .over: status.state = .decoding
         }
         return status

@@ -102,6 +102,11 @@ package final class ObjectSource: Sendable {
 
     // MARK: Stored forms
 
+    /// Creates the lease of a stored form; `nil` if it is shared with nobody.
+    @Loop func lease(of key: CacheKey, for work: some LeasedWork) -> Lease? {
+        Lease(key, for: work, in: store(of: key))
+    }
+
     func waitsForDisk(_ request: DataRequest) -> Bool {
         (hasDisk || keepsForms) && request.waitsForDiskWrite && call(request).keepsOnDisk
     }
@@ -143,7 +148,7 @@ package final class ObjectSource: Sendable {
 
     func keep(
         _ form: Data, for key: CacheKey, madeOf basis: Provenance, _ request: DataRequest, _ claim: Claim?,
-        whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
+        whenWritten: @escaping @Sendable (_ isOnDisk: Bool) -> Void
     ) {
         let info = basis.info
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]

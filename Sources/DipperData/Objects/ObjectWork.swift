@@ -4,6 +4,8 @@ import Foundation
 final class ObjectWork: SharedWork {
     enum Stage {
         case looking
+        /// Another process makes the object.
+        case elsewhere
         case waiting
         case making
         case writing
@@ -30,6 +32,10 @@ final class ObjectWork: SharedWork {
     /// `nil` if the object is made from another, or is in a tier.
     var supply: BytesWork?
     var lookUp: Workers.Ticket?
+    var lookUpTime = Date.distantPast
+    var lease: Lease?
+    /// Whether an urgent call of another process waits.
+    private var isHurried = false
     /// Whether no prefetch starts because this work may fetch.
     private var isReserved = false
     /// The stored form made of earlier bytes. It serves if the bytes are still the same.
@@ -67,7 +73,7 @@ final class ObjectWork: SharedWork {
         return root?.timeLeft ?? origin.source.timeout(of: origin.request)
     }
 
-    private var engine: Engine { cache.engine }
+    var engine: Engine { cache.engine }
     private var events: EventHub { origin.source.events }
 
     var isMade: Bool { stage == .writing || stage == .ready }
@@ -77,6 +83,7 @@ final class ObjectWork: SharedWork {
 
     override func move(to want: Urgency) {
         lookUp?.move(to: engine.place(want))
+        lease?.moved(to: want.queue)
         if want.queue == .slow { release() }
     }
 }
@@ -96,6 +103,7 @@ extension ObjectWork {
         lookUp?.cancel()
         enter(.over)
         events.trace { $0.ended(identity.id) }
+        exchange(&lease, with: nil)?.end()
         release()
         leaveRun()
         wait(for: nil)
@@ -126,6 +134,7 @@ extension ObjectWork {
     func release() { if exchange(&isReserved, with: false) { origin.source.release() } }
 
     func fail(_ error: DipperError) {
+        if !origin.request.hasHooks, LeaseNews.number(of: error) != nil { lease?.outcome = .failed(error) }
         endCalls(.failure(error))
         for child in children { child.fail(error) }
         settle()
@@ -165,6 +174,7 @@ extension ObjectWork {
             origin.source.reserve()
         }
         enter(.looking)
+        lookUpTime = WallClock.coarse()
         let round = round
         lookUp = origin.source.read(
             step.key(origin.dataKey), for: origin.request, engine.place(wants.highest), claim
@@ -209,11 +219,15 @@ extension ObjectWork {
         }
         let key = step.key(origin.dataKey)
         if let object = atHand { return found(object) }
-        guard let stored else { return descend() }
+        guard let stored else {
+            if isAdmitted { descend() }
+            return
+        }
         let use = origin.source.use(of: stored.info, for: origin.request)
         guard use == .fresh || use == .stale else {
             earlier = stored
-            return descend()
+            if isAdmitted { descend() }
+            return
         }
         let source = use == .fresh ? source : .stale
         guard origin.waitsForDisk else {
@@ -227,6 +241,15 @@ extension ObjectWork {
                 if isOnDisk { self.perform(.form(stored, source)) } else { self.descend() }
             }
         }
+    }
+
+    // MARK: Other processes
+
+    private var isAdmitted: Bool {
+        if lease == nil, origin.storing != .never, origin.isDecided {
+            lease = origin.source.lease(of: step.key(origin.dataKey), for: self)
+        }
+        return lease?.admits() ?? true
     }
 
     // MARK: The parent
@@ -354,4 +377,41 @@ extension ObjectWork {
         }
         fail(error)
     }
+}
+
+/// One process makes an object that is stored, and the others read what it has stored.
+extension ObjectWork: LeasedWork {
+    var queue: FetchQueue { wants.highest.queue }
+    var mayWaitForOthers: Bool { true }
+
+    func admitted() { if stage == .looking || stage == .elsewhere { descend() } }
+
+    func waitForOthers() {
+        guard stage == .looking else { return }
+        release()
+        enter(.elsewhere)
+    }
+
+    func lookAgain() {
+        guard stage == .looking || stage == .elsewhere else { return }
+        earlier = nil
+        release()
+        begin()
+    }
+
+    func failedElsewhere(_ error: DipperError) {
+        // Another source of this request, or its own rules, may do better.
+        if origin.request.hasHooks { descend() } else { fail(error) }
+    }
+
+    func hurry(_ queue: FetchQueue?) {
+        guard isHurried != (queue == .fast) else { return }
+        isHurried.toggle()
+        let want = Urgency(.fast, .normal)
+        if isHurried { wants.add(want) } else { wants.remove(want) }
+        refresh()
+    }
+
+    /// The fetch has a lease of its own.
+    func takeNews() -> LeaseNews { .moving }
 }

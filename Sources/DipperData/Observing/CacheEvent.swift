@@ -85,7 +85,7 @@ public struct CacheEvent: Sendable, CustomStringConvertible {
         case resumed
         /// A fetch was promoted or demoted to this queue.
         case queueChanged(FetchQueue)
-        /// A fetch waits for the network or for a back-off.
+        /// A fetch waits for the network, for a back-off or for another process.
         case parked
         /// A fetch ended; no call waits for it any more.
         case fetchEnded
