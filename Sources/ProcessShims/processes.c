@@ -133,7 +133,7 @@ int dipper_local_socket(const char *path, int listens) {
     return -1;
 }
 
-int dipper_accept(int socket) {
+int dipper_local_accept(int socket) {
     int file = accept4(socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct ucred peer;
     socklen_t size = sizeof peer;

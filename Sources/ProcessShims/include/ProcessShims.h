@@ -61,4 +61,4 @@ int64_t dipper_other_lock(int file, int64_t start, int64_t length);
 int dipper_local_socket(const char *path, int listens);
 
 /* Accepts a connection, which does not block. Fails with EPERM if it is another user's. */
-int dipper_accept(int socket);
+int dipper_local_accept(int socket);
