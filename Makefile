@@ -82,12 +82,12 @@ GALLERY_BUILD = $(BUILD) -c release --scratch-path $(GALLERY_FOLDER)
 # An X server without a screen.
 XVFB = xvfb-run -a -s "-screen 0 $(1)x24 -nolisten tcp"
 
-gallery: deps ## open the GTK 4 sample: a window with a long list of photographs
+gallery: deps ## open the GTK 4 sample: a window with a long list of photographs; with INSPECT=1 and a live page about its cache
 	$(call install,$(GALLERY_PACKAGES))
 	@if [ -z "$${WAYLAND_DISPLAY:-}$${DISPLAY:-}" ]; then \
 		echo "There is no display to open a window on: neither WAYLAND_DISPLAY nor DISPLAY names one."; exit 3; fi
 	$(call ENTER,Samples/Gallery) && $(GALLERY_BUILD) --product Gallery
-	$(GALLERY_FOLDER)/release/Gallery $(GALLERY_OPTIONS)
+	$(GALLERY_FOLDER)/release/Gallery $(GALLERY_OPTIONS) $(if $(INSPECT),--inspect)
 
 proxy: PROXY_OPTIONS ?= --help
 proxy: deps ## run the CacheProxy sample, an HTTP proxy, with PROXY_OPTIONS
@@ -99,7 +99,7 @@ gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	@$(call tell-failures,$(call XVFB,1100x760) $(GALLERY_FOLDER)/debug/GalleryPackageTests.xctest --testing-library swift-testing)
 
 # A folder of its own, because another trait compiles everything again.
-GTK_FLAGS := --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk
+GTK_FLAGS := --traits GTK,Tracing,GIF,WebP,AVIF --scratch-path .build-gtk
 GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) $(GTK_FLAGS)
 # The tests set the other variables of GTK themselves.
 gtk: F ?= .
@@ -195,8 +195,8 @@ soak: deps ## make random calls to both caches for MINUTES (60) while resources 
 API = $(BUILD) --target DipperTesting && $(BUILD) --target DipperInspector && \
 	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) $$($(BUILD) --show-bin-path)
 
-GTK_API = $(GTK_BUILD) --target DipperGTK && \
-	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperGTK -- .build-gtk/debug
+GTK_API = $(GTK_BUILD) --target DipperGTK && $(GTK_BUILD) --target DipperTracing && \
+	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperGTK DipperTracing -- .build-gtk/debug
 
 api: deps ## write the public declarations of the libraries into the folder API
 	$(call install,python3 $(GALLERY_PACKAGES))
@@ -306,7 +306,7 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 docs: deps ## build the reference and the guides of the modules into docs-build
 	$(call install,$(GALLERY_PACKAGES))
 	DIPPER_DOCS=1 $(call SWIFTPM,package) $(GTK_FLAGS) --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --enable-experimental-combined-documentation \
+		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --target DipperTracing --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:

@@ -1,6 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+// The tests do without the trait Tracing, because SwiftPM compiles everything again when a trait is turned on or off.
+let isTested = Context.environment["DIPPER_TESTS"] != nil
+
 let package = Package(
     name: "Dipper",
     products: [
@@ -10,6 +13,8 @@ let package = Package(
         .library(name: "DipperInspector", targets: ["DipperInspector"]),
         // Empty without the trait GTK.
         .library(name: "DipperGTK", targets: ["DipperGTK"]),
+        // Empty without the trait Tracing.
+        .library(name: "DipperTracing", targets: ["DipperTracing"]),
         // For the Gallery sample and its benchmark, which are packages of their own.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
@@ -19,11 +24,14 @@ let package = Package(
         .trait(name: "WebP", description: "WebP by libwebp"),
         .trait(name: "AVIF", description: "AVIF by libavif"),
         .trait(name: "GTK", description: "The product DipperGTK: pictures in GTK 4"),
+        .trait(name: "Tracing", description: "The product DipperTracing: traces by swift-distributed-tracing"),
         .default(enabledTraits: ["GIF", "WebP", "AVIF"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        // For the trait Tracing alone: without it, a program that depends on this package does not resolve it.
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     ],
     targets: [
@@ -78,7 +86,16 @@ let package = Package(
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),
             ]),
         .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
-        .target(name: "DipperInspector", dependencies: ["Dipper", "DipperData"]),
+        .target(name: "DipperInspector", dependencies: ["Dipper", "DipperData", "ProcessShims"]),
+        .target(
+            name: "DipperTracing",
+            dependencies: [
+                "DipperData",
+                .product(
+                    name: "Tracing", package: "swift-distributed-tracing",
+                    condition: isTested ? nil : .when(traits: ["Tracing"])),
+            ],
+            swiftSettings: isTested ? [.define("Tracing")] : []),
         // The classes of GTK, whose macros and variable arguments Swift does not see. SwiftPM builds every target of the
         // package that it is run in, so without the trait the sources of both targets are empty: nothing needs GTK then.
         .target(
@@ -178,9 +195,9 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         .testTarget(
             name: "BehaviourTests",
             dependencies: [
-                "CZlib", "Dipper", "dipper", "DipperData", "DipperInspector", "DipperTesting", "FaultServer",
-                "MemoryProbe",
-                "NetworkProbe", "ShapedLink", "TestSupport",
+                "CZlib", "Dipper", "dipper", "DipperData", "DipperInspector", "DipperTesting", "DipperTracing",
+                "FaultServer", "MemoryProbe", "NetworkProbe", "ShapedLink", "TestSupport",
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
@@ -206,7 +223,7 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         // declare what they do not use.
         .testTarget(
             name: "DocExamplesTests",
-            dependencies: ["Dipper", "DipperInspector", "DipperTesting"],
+            dependencies: ["Dipper", "DipperInspector", "DipperTesting", "DipperTracing"],
             path: "Tests/DocExamples",
             swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
     ]

@@ -251,9 +251,7 @@ public final class ImageCache: Sendable {
         var source = ResponseSource.stale
         var newer: ImageTask?
         switch originals.use(of: entry.info, for: request) {
-        case .fresh:
-            originals.noteMemoryHit(key, queue)
-            source = .memory
+        case .fresh: source = .memory
         case .stale: break
         case .staleWhileRevalidating:
             // The claim comes first, so that a removal from now on revokes it.
@@ -264,6 +262,7 @@ public final class ImageCache: Sendable {
                 making(newest, options), asked, options, originals.callbackQueue(of: request))
         case .revalidate: return nil
         }
+        originals.noteMemoryHit(key, queue, source)
         return ImageResponse(
             options.handOut(entry.product.value()), source: source, info: entry.info, revalidation: newer)
     }

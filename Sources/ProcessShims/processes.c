@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -65,6 +66,8 @@ int dipper_limit(pid_t id, uint64_t memory, uint64_t seconds) {
 }
 
 int dipper_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
+
+int dipper_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC); }
 
 int dipper_event(void) { return eventfd(0, EFD_CLOEXEC); }
 

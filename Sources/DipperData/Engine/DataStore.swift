@@ -128,7 +128,9 @@ final class DataStore: Sendable {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
         let claim = history.claim(key, of: call.request.plainKey)
         guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
-            let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
+            let record = diskRecord(
+                StoredData(data: found.data, info: found.info.with(audience: .everybody)), for: key, call,
+                stored: found.info.storedDate)
         else { return nil }
         disk?.write(record, claim: claim, isLatest: true)
         memory.insert(
@@ -252,11 +254,7 @@ final class DataStore: Sendable {
     // MARK: Changing
 
     func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
-        guard !info.isStandIn else { return false }
-        guard call.freshness.ignoresServer else {
-            return Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
-        }
-        return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
+        !info.isStandIn && info.audience >= .cache && !call.directives.noStore
     }
 
     /// - Parameter known: the entry that the look-up found. If it is another variant, it stays beside the new one.
@@ -288,11 +286,14 @@ final class DataStore: Sendable {
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
         let kept = StoredData(
             data: value.data,
-            info: info.with(Storing.fields(of: info.headers), family: info.variant == nil ? 0 : family))
+            info: info.with(
+                Storing.fields(of: info.headers, isShared: call.freshness.isShared),
+                family: info.variant == nil ? 0 : family))
         add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch, whenWritten: whenWritten)
         if place != key { dropPartial(of: key) }
-        if let tiers, call.keepsOnDisk, call.mayBeShared, Storing.mayShare(response: info.headers) {
-            let record = EntryRecord(key: place, value: kept, lifetime: diskLifetime(call, stored: now()))
+        if let tiers, call.keepsOnDisk, info.audience == .everybody {
+            let value = StoredData(data: kept.data, info: kept.info.shared)
+            let record = EntryRecord(key: place, value: value, lifetime: diskLifetime(call, stored: now()))
             // The program's codec may be slow.
             thread.async { tiers.store(record, claim: claim) }
         }
@@ -302,15 +303,15 @@ final class DataStore: Sendable {
         of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
         after chain: RedirectChain
     ) -> Freshness {
-        guard case .http(let byDefault) = call.freshness.rule else { return .always(from: received) }
+        guard case .http(let byDefault, let isShared) = call.freshness.rule else { return .always(from: received) }
         // If the server says nothing, an expiration of the caller's own holds.
         let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
         let lifetime =
             isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
         let own = Freshness(
             status: response.status, headers: response.headers, requested: requested, received: received,
-            defaultLifetime: lifetime)
-        return chain.freshness(own, defaultLifetime: lifetime)
+            defaultLifetime: lifetime, isShared: isShared)
+        return chain.freshness(own, defaultLifetime: lifetime, isShared: isShared)
     }
 
     /// - Parameters:
@@ -395,20 +396,23 @@ final class DataStore: Sendable {
 
     /// Returns the time in seconds since 1970 until which a failure is remembered; `nil` if it is not.
     func end(
-        ofFailure response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
-        after chain: RedirectChain
+        ofFailure response: TransferResponse, _ call: Call, sent: HTTPHeaders, requested: TimeInterval,
+        received: TimeInterval, after chain: RedirectChain
     ) -> TimeInterval? {
         let (headers, own) = (response.headers, call.failureLifetime.timeInterval)
+        let isShared = call.freshness.isShared
         if call.freshness.ignoresServer {
             let isLasting = Freshness.heuristicStatuses.contains(response.status) && !call.directives.noStore
             return isLasting && own > 0 ? received + own : nil
         }
-        guard own > 0, Storing.mayRemember(status: response.status, request: call.request.headers, response: headers)
+        guard own > 0,
+            Storing.mayRemember(status: response.status, request: sent, response: headers, isShared: isShared)
         else { return nil }
         // A failure that says nothing is as fresh as a success would be with this default.
         let freshness = Freshness(
-            status: 200, headers: headers, requested: requested, received: received, defaultLifetime: own)
-        let until = chain.freshness(freshness, defaultLifetime: own).until
+            status: 200, headers: headers, requested: requested, received: received, defaultLifetime: own,
+            isShared: isShared)
+        let until = chain.freshness(freshness, defaultLifetime: own, isShared: isShared).until
         return until > received ? min(until, received + max(own, Self.longestFailure)) : nil
     }
 
@@ -422,7 +426,12 @@ final class DataStore: Sendable {
         hasFailures.store(true, ordering: .relaxed)
         remnants.insert(
             value, for: key, cost: value.cost(for: key), lifetime: lifetime,
-            permit: Permit(info, claim, isLatest: true))
+            permit: Permit(info, claim, isLatest: true, andIn: disk == nil ? [] : .disk))
+    }
+
+    /// Whether what is removed from some tiers is forgotten here as well: beside a disk tier, memory has what the disk has.
+    private func haveRemnants(_ tiers: CacheTiers) -> Bool {
+        tiers.contains(.memory) || disk != nil && tiers.contains(.disk)
     }
 
     /// The failure that this process has seen, also if it is on disk.
@@ -477,9 +486,9 @@ final class DataStore: Sendable {
             disk?.remove(key)
             disk?.dropPartial(of: key)
         }
+        if haveRemnants(tiers) { remnants.remove(key) }
         if tiers.contains(.memory) {
             memory.remove(key)
-            remnants.remove(key)
             listener.load()?.replaced(key)
         }
         if tiers.contains(.shared) { self.tiers?.remove(key) }
@@ -496,9 +505,9 @@ final class DataStore: Sendable {
         history.removeAll(of: address, from: tiers)
         if tiers.contains(.disk) { disk?.removeAll(of: address) }
         var keys = [CacheKey(verbatim: address)]
+        if haveRemnants(tiers) { remnants.removeAll { $0.info.isOf(address) } }
         if tiers.contains(.memory) {
             keys += memory.removeAll { $0.info.isOf(address) }
-            remnants.removeAll { $0.info.isOf(address) }
             if let listener = listener.load() { for key in keys { listener.replaced(key) } }
         }
         history.removeAll(of: address, from: tiers)
@@ -521,6 +530,7 @@ final class DataStore: Sendable {
     func clearDisk() {
         history.revoke(from: .disk)
         disk?.clear()
+        if haveRemnants(.disk) { remnants.removeAll() }
     }
 
     /// Removes expired entries, and entries stored before `limit` (seconds since 1970). Readers no longer see them when

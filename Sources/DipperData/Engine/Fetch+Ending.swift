@@ -77,7 +77,7 @@ extension Fetch {
         // A cancelled transfer gives its bytes back when it has ended.
         if run?.transfer == nil { giveBack() }
         engine.events.leftNetwork(self, .fetchEnded)
-        engine.forget(self)
+        engine.fetches.remove(self)
     }
 
     func throttle(_ isThrottled: Bool) {

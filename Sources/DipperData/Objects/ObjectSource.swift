@@ -94,8 +94,10 @@ package final class ObjectSource: Sendable {
     }
 
     func keepBytes(_ data: Data, _ info: EntryInfo, for request: DataRequest, _ claim: Claim) {
-        let kept = StoredData(data: data, info: info.with(Storing.fields(of: info.headers), family: info.family))
-        store.add(kept, for: request.cacheKey, call(request), onDisk: true, request.durability, claim: claim)
+        let call = call(request)
+        let kept = StoredData(
+            data: data, info: info.with(Storing.fields(of: info.headers, isShared: call.freshness.isShared)))
+        store.add(kept, for: request.cacheKey, call, onDisk: true, request.durability, claim: claim)
     }
 
     // MARK: Stored forms
@@ -136,14 +138,14 @@ package final class ObjectSource: Sendable {
 
     func keep(
         _ form: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
-        _ claim: Claim?, whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
+        _ claim: Claim?, by call: CacheEvent.ID?, whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
     ) {
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
         var headers = Storing.fields(of: info.headers).removing(own.contains)
         headers.append(EntryInfo.digestField, String(digest, radix: 16))
         store(of: key).add(
-            StoredData(data: form, info: info.with(headers, family: info.family)), for: key, call(request, key),
-            onDisk: !request.isForThisProcess, request.durability, claim: claim, stored: info.storedDate,
+            StoredData(data: form, info: info.with(headers)), for: key, self.call(request, key),
+            onDisk: !request.isForThisProcess, request.durability, claim: claim, by: call, stored: info.storedDate,
             whenWritten: whenWritten)
     }
 
@@ -279,7 +281,8 @@ package final class Origin: Sendable {
 extension Call.Defaults {
     @inline(__always)
     func use(of info: EntryInfo, for request: DataRequest, at now: () -> Date) -> StoredUse {
-        let isPlain = info.isPlain && request.headers.isEmpty && !request.hasHooks
+        let isPlain =
+            info.isPlain && request.headers.isEmpty && !request.hasHooks && !(request.freshness ?? freshness).isShared
         if isPlain, info.freshness.until == .infinity { return .fresh }
         let now = now().timeIntervalSince1970
         if isPlain, info.freshness.isFresh(at: now) { return .fresh }
@@ -289,7 +292,7 @@ extension Call.Defaults {
         let use = call.use(of: info, at: now)
         switch use {
         case .revalidate where call.cachePolicy == .cacheOnly && info.isChosen(by: request.headers):
-            return StoredAnswer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
+            return call.answer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
         case .staleWhileRevalidating where !call.mayFetch: return .stale
         default: return use
         }

@@ -12,6 +12,7 @@ final class ObjectWork: SharedWork {
     }
 
     let cache: ObjectCache
+    let identity = EventIdentity()
     let origin: Origin
     let step: any ObjectStep
     let keepsBytes: Bool
@@ -67,6 +68,7 @@ final class ObjectWork: SharedWork {
     }
 
     private var engine: Engine { cache.engine }
+    private var events: EventHub { origin.source.events }
 
     var isMade: Bool { stage == .writing || stage == .ready }
 
@@ -93,6 +95,7 @@ extension ObjectWork {
         let root = root
         lookUp?.cancel()
         enter(.over)
+        events.trace { $0.ended(identity.id) }
         release()
         leaveRun()
         wait(for: nil)
@@ -140,7 +143,7 @@ extension ObjectWork {
     func tellEnd(of calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
         if let root { return root.tellEnd(result) }
         if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
-        for call in calls { origin.source.events.call(origin.dataKey, call.want.queue, result) }
+        for call in calls { events.call(origin.dataKey, call.want.queue, result, call.identity.id) }
     }
 
     /// Gives calls whose object is being made the rest of the time that their request allows.
@@ -251,6 +254,7 @@ extension ObjectWork {
     private func grow(from parent: ObjectWork) {
         self.parent = parent
         parent.children.append(self)
+        events.trace { $0.joined(parent.identity.id, by: identity.id) }
         enter(.waiting)
         wait(for: parent)
         parent.refresh()
@@ -273,6 +277,7 @@ extension ObjectWork {
         self.supply = supply
         supply.makes.append(self)
         wait(for: supply)
+        events.trace { $0.joined(supply.callID, by: identity.id) }
         if let present {
             present.refresh()
             if present.basis != nil { take(present) }

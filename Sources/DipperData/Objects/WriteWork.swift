@@ -125,7 +125,7 @@ extension ObjectCache {
             let whenWritten: @Sendable (Bool) -> Void = { written(!$0) }
             source.keep(
                 form, for: key, madeOf: object.basis.info, digest: object.basis.digest, request, write.claim,
-                whenWritten: write.isAwaited ? whenWritten : nil)
+                by: object.basis.call, whenWritten: write.isAwaited ? whenWritten : nil)
             if !write.isAwaited { written(false) }
         } catch {
             notKept(key, error)

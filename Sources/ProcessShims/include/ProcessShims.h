@@ -22,6 +22,9 @@ int dipper_limit(pid_t id, uint64_t memory, uint64_t seconds);
 /* Creates a pipe: bytes written to the second end are read from the first. */
 int dipper_pipe(int ends[2]);
 
+/* Takes a connection that waits at a listening socket. */
+int dipper_accept(int listener);
+
 /* Creates an event descriptor (eventfd). After a write to it, eight bytes can be read that are a number. */
 int dipper_event(void);
 
