@@ -29,7 +29,7 @@ struct Summary {
         Line("thumbnail of a JPEG", "libjpeg-turbo in C", "decode", "400 × 300 ÷ libjpeg-turbo in C"),
         Line("PNG", "libpng in C", "decode", "RGB, whole picture ÷ libpng in C"),
         Line("AVIF", "Pillow", "decode", "AVIF, whole picture ÷ Pillow"),
-        Line("thumbnail of pixels", "libvips", "resize", "400 × 300 ÷ libvips"),
+        Line("thumbnail of pixels", "pillow-simd", "resize", "1000 × 750 ÷ pillow-simd"),
         Line("blur", "libvips", "processors", "blur, σ = 10 ÷ libvips"),
         Line("photographs over HTTP", "C, from files", "photos", "over HTTP ÷ loop in C"),
         Line("playing a GIF", "gdk-pixbuf", "animation", "processor ÷ gdk-pixbuf"),
