@@ -28,8 +28,6 @@ GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
 # The accessibility bus, and what reads it.
 GTK_TEST_PACKAGES := $(GALLERY_TEST_PACKAGES) at-spi2-core dbus python3-gi gir1.2-atspi-2.0
-# The library of the tier on Redis, and what its tests run against.
-REDIS_PACKAGES := libhiredis-dev redis-server
 # gdb shows the stacks of tests that hang.
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
@@ -101,30 +99,27 @@ gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	@$(call tell-failures,$(call XVFB,1100x760) $(GALLERY_FOLDER)/debug/GalleryPackageTests.xctest --testing-library swift-testing)
 
 # A folder of its own, because another trait compiles everything again.
-GTK_FLAGS := --traits GTK,Tracing,GIF,WebP,AVIF --scratch-path .build-gtk
-GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) $(GTK_FLAGS)
+ALL_TRAITS := --traits GTK,Redis,Tracing,GIF,WebP,AVIF --scratch-path .build-traits
+TRAIT_PACKAGES := $(GALLERY_PACKAGES) libhiredis-dev
+GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) $(ALL_TRAITS)
 # The tests set the other variables of GTK themselves.
 gtk: F ?= .
 # GTK has one thread.
 gtk: AT_ONCE := 1
 gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their tests that match F on a virtual X server (Xvfb)
-	$(call install,$(GTK_TEST_PACKAGES))
+	$(call install,$(GTK_TEST_PACKAGES) libhiredis-dev)
 	$(GTK_BUILD) --product DipperPackageTests
 	@$(call tell-failures,$(call XVFB,1280x1024) \
-		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
-	$(call GTK_API,--check)
+		.build-traits/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
+	$(call TRAITS_API,--check)
 
-# In a folder of its own, as the widgets.
-REDIS_FLAGS := --traits Redis,GIF,WebP,AVIF --scratch-path .build-redis
-REDIS_API = DIPPER_TESTS=Redis $(BUILD) $(REDIS_FLAGS) --target DipperRedis && \
-	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperRedis -- .build-redis/debug
+REDIS_BUILD = DIPPER_TESTS=Redis $(BUILD) $(ALL_TRAITS)
 redis: F ?= .
 redis: deps-test ## build the tier on Redis or Valkey (product DipperRedis), and run its tests that match F with real servers
-	$(call install,$(REDIS_PACKAGES))
-	DIPPER_TESTS=Redis $(BUILD) $(REDIS_FLAGS) --product DipperPackageTests
-	@$(call tell-failures,.build-redis/debug/DipperPackageTests.xctest --testing-library swift-testing \
+	$(call install,$(TRAIT_PACKAGES) redis-server)
+	$(REDIS_BUILD) --product DipperPackageTests
+	@$(call tell-failures,.build-traits/debug/DipperPackageTests.xctest --testing-library swift-testing \
 		--filter '$(F)' $(TEST_WIDTH))
-	$(call REDIS_API,--check)
 
 INSPECTOR_PYTHON := .run/inspector-venv/bin/python
 inspector-test: PICTURES ?= .run/inspector
@@ -177,7 +172,7 @@ t: deps-test ## build the tests of one target T (Behaviour), and run those that 
 # Each step runs, whatever became of those before it.
 check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
 	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" "fuzz-c SECONDS=60" \
-		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" inspector-test gallery-test gtk gtk-asan docs mutants bench-quick
+		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" inspector-test gallery-test gtk gtk-asan redis docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20
@@ -209,14 +204,13 @@ soak: deps ## make random calls to both caches for MINUTES (60) while resources 
 API = $(BUILD) --target DipperTesting && $(BUILD) --target DipperInspector && \
 	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) $$($(BUILD) --show-bin-path)
 
-GTK_API = $(GTK_BUILD) --target DipperGTK && $(GTK_BUILD) --target DipperTracing && \
-	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperGTK DipperTracing -- .build-gtk/debug
+TRAITS_API = $(GTK_BUILD) --target DipperGTK && $(GTK_BUILD) --target DipperRedis && $(GTK_BUILD) --target DipperTracing && \
+	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperGTK DipperRedis DipperTracing -- .build-traits/debug
 
 api: deps ## write the public declarations of the libraries into the folder API
-	$(call install,python3 $(GALLERY_PACKAGES) $(REDIS_PACKAGES))
+	$(call install,python3 $(TRAIT_PACKAGES))
 	$(call API)
-	$(call GTK_API)
-	$(call REDIS_API)
+	$(call TRAITS_API)
 
 lint: deps ## check the format of the sources, the order of their folders, the summaries, the public declarations, the README's figures, and the tests' time limits
 	$(call install,python3)
@@ -318,14 +312,13 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 	cd Benchmarks/peers/AsyncHTTPClient && $(BUILD) -c release
 	cd Benchmarks && .build/release/dipper-bench
 
-DOCS_FLAGS := --traits GTK,Redis,Tracing,GIF,WebP,AVIF --scratch-path .build-docs
 docs: deps ## build the reference and the guides of the modules into docs-build
-	$(call install,$(GALLERY_PACKAGES) libhiredis-dev)
-	DIPPER_DOCS=1 $(call SWIFTPM,package) $(DOCS_FLAGS) --allow-writing-to-directory docs-build generate-documentation \
+	$(call install,$(TRAIT_PACKAGES))
+	DIPPER_DOCS=1 $(call SWIFTPM,package) $(ALL_TRAITS) --allow-writing-to-directory docs-build generate-documentation \
 		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --target DipperRedis --target DipperTracing --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .build-gtk-asan .build-redis .build-docs .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
+	rm -rf .build .build-tsan .build-asan .build-lean .build-traits .build-gtk-asan .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
 		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
 		Samples/Gallery/.build

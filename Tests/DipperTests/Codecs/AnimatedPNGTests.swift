@@ -26,7 +26,7 @@ struct AnimatedPNGTests {
         }
     }
 
-    /// Of a file of four frames: IHDR, acTL, fcTL, IDAT, fcTL, fdAT, fcTL, three fdAT, fcTL, fdAT, IEND. A control has
+    /// The damages to a file of four frames: IHDR, acTL, fcTL, IDAT, fcTL, fdAT, fcTL, three fdAT, fcTL, fdAT, IEND. A control has
     /// the number, width, height, x, y, two numbers of the delay, the disposal and the blending.
     static let damages: [Damage] = [
         Damage("nothing", leaves: 4) { _ in },

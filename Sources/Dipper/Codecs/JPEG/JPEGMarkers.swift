@@ -121,7 +121,7 @@ struct JPEGScan {
 /// the bytes are.
 struct JPEGHeader {
     private(set) var frame: JPEGFrame?
-    /// What the first data that state something say.
+    /// The values of the first data that state something.
     private(set) var exif: [ByteReader] = []
     private(set) var xmp: UnsafeRawBufferPointer?
     /// Whether something else follows the segments.
