@@ -12,6 +12,15 @@ struct FoundEntry: Sendable {
     var revalidation: DataTask?
 }
 
+/// The bytes that a stored form is made of.
+struct FormBasis: Sendable {
+    let key: CacheKey
+    /// The right to keep what is made of them.
+    let claim: Claim
+    /// Returns when those that are here were stored: a form of older ones is out of date. Reads the index.
+    let present: @Sendable () -> TimeInterval
+}
+
 extension EntryInfo {
     var storedDate: Date { Date(timeIntervalSince1970: stored) }
 
@@ -124,10 +133,14 @@ final class DataStore: Sendable {
         }
     }
 
-    private func take(_ key: CacheKey, _ call: Call, from tiers: SharedTiers) async -> StoredData? {
+    private func take(
+        _ key: CacheKey, _ call: Call, from tiers: SharedTiers, madeOf basis: FormBasis? = nil,
+        notBefore earliest: TimeInterval = -.infinity
+    ) async -> StoredData? {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key, of: call.request.plainKey)
-        guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
+        let claim = history.claim(key, of: call.request.plainKey, within: basis?.claim)
+        guard let found = await tiers.record(of: key, madeOf: basis?.key)?.value, history.admits(found.info),
+            found.info.stored >= earliest,
             let record = diskRecord(
                 StoredData(data: found.data, info: found.info.with(audience: .everybody)), for: key, call,
                 stored: found.info.storedDate)
@@ -151,12 +164,30 @@ final class DataStore: Sendable {
         if readers?.add(place, work) == nil { thread.async(execute: work) }
     }
 
+    /// Looks up a stored form in memory and on disk, on a reader's thread, and then in the tiers below.
     func read(
-        _ key: CacheKey, for call: Call, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+        _ key: CacheKey, for call: Call, _ place: Workers.Place, madeOf basis: FormBasis,
+        _ answer: @escaping @Sendable (StoredData?, ResponseSource) -> Void
     ) -> Workers.Ticket? {
-        if let lookUp = readers?.add(place, { answer(self.peek(key, for: call)?.value) }) { return lookUp }
-        answer(inMemory(key, for: call))
+        let lookUp = readers?.add(
+            place,
+            {
+                if let value = self.peek(key, for: call)?.value { return answer(value, .disk) }
+                guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, .disk) }
+                let present = basis.present()
+                tiers.run(isUrgent: place.rank == .urgent) {
+                    let form = await self.take(key, call, from: tiers, madeOf: basis, notBefore: present)
+                    answer(form, .shared)
+                }
+            })
+        if let lookUp { return lookUp }
+        answer(inMemory(key, for: call), .disk)
         return nil
+    }
+
+    /// When the bytes of a key were stored, in seconds since 1970; minus infinity if there are none. Reads the index.
+    func stored(_ key: CacheKey) -> TimeInterval {
+        (memory.part(of: key) { $0.info } ?? disk?.info(of: key))?.stored ?? -.infinity
     }
 
     func hasEntry(
@@ -291,12 +322,16 @@ final class DataStore: Sendable {
                 family: info.variant == nil ? 0 : family))
         add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch, whenWritten: whenWritten)
         if place != key { dropPartial(of: key) }
-        if let tiers, call.keepsOnDisk, info.audience == .everybody {
-            let value = StoredData(data: kept.data, info: kept.info.shared)
-            let record = EntryRecord(key: place, value: value, lifetime: diskLifetime(call, stored: now()))
-            // The program's codec may be slow.
-            thread.async { tiers.store(record, claim: claim) }
-        }
+        share(kept, for: place, call, stored: now(), claim)
+    }
+
+    /// Gives an entry to the tiers that others read, if they may see it.
+    func share(_ value: StoredData, for key: CacheKey, _ call: Call, stored: Date, _ claim: Claim?) {
+        guard let tiers, call.keepsOnDisk, value.info.audience == .everybody else { return }
+        let value = StoredData(data: value.data, info: value.info.shared)
+        let record = EntryRecord(key: key, value: value, lifetime: diskLifetime(call, stored: stored))
+        // The program's codec may be slow.
+        thread.async { tiers.store(record, claim: claim) }
     }
 
     func freshness(
@@ -419,10 +454,13 @@ final class DataStore: Sendable {
     /// In seconds.
     private static let longestFailure: TimeInterval = 3_600
 
-    func keepFailure(_ info: EntryInfo, for key: CacheKey, claim: Claim) {
+    func keepFailure(
+        _ info: EntryInfo, for key: CacheKey, claim: Claim, whenWritten: @escaping @Sendable (Bool) -> Void
+    ) {
         let value = StoredData(data: Data(), info: info)
         let lifetime = Lifetime(expires: info.freshness.until, accessExtension: nil)
-        disk?.keepFailure(EntryRecord(key: key, value: value, lifetime: lifetime), claim: claim)
+        let record = EntryRecord(key: key, value: value, lifetime: lifetime)
+        if let disk { disk.keepFailure(record, claim: claim, whenDone: whenWritten) } else { whenWritten(false) }
         hasFailures.store(true, ordering: .relaxed)
         remnants.insert(
             value, for: key, cost: value.cost(for: key), lifetime: lifetime,
@@ -495,6 +533,9 @@ final class DataStore: Sendable {
     }
 
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
+        if tiers.contains(.shared), let shared = self.tiers {
+            for form in disk?.derivedKeys(of: key) ?? [] { shared.remove(form) }
+        }
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }

@@ -78,7 +78,9 @@ extension Fetch {
             url: run.attempt.address, asked: lead.request.address(of: lead.key), status: response.status,
             stored: received, freshness: Freshness(generated: received, until: until),
             variant: Variant(vary: chain.vary(with: response.headers), request: run.sent), begun: claim.begun)
-        store.keepFailure(info, for: key, claim: claim)
+        let write = PendingWrite()
+        lease?.write = write
+        store.keepFailure(info, for: key, claim: claim, whenWritten: write.end)
     }
 
     private func accepted(
@@ -134,7 +136,8 @@ extension Fetch {
                 : engine.store.freshness(
                     of: response, call, requested: run.requested, received: received, after: chain),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
-            audience: min(limit, audience(of: response, run, call)), begun: findings.claim?.begun ?? RemovalHistory.now)
+            audience: min(limit, audience(of: response, run, call)), begun: findings.claim?.begun ?? RemovalHistory.now,
+            leased: lease?.begin ?? .infinity)
     }
 
     /// The fields of a call, with a mark of the credentials that its own did not name.
@@ -180,6 +183,8 @@ extension Fetch {
         engine.events.endAttempt(self, .answered(source))
         let write = PendingWrite()
         let mayKeep = keep(value, run, for: call, isConfirmed: source == .revalidated, write)
+        lease?.outcome = mayKeep ? .kept : .unshared
+        lease?.write = write
         // Then its file has become that of the entry.
         if source.isAnswer, !value.info.isStandIn {
             dropPartial()
@@ -273,6 +278,7 @@ extension Fetch {
 
     private func beginAnew(for call: Call) {
         findings.beginAnew()
+        lease?.noteBegin()
         sources.begin(anewFor: call)
         findings.failure = nil
         forgetLookUp()

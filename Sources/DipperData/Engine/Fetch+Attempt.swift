@@ -9,6 +9,7 @@ extension Fetch {
     }
 
     func goToNetwork() {
+        guard isAdmitted() else { return }
         followLatestURL()
         engine.queues.reachNetwork(self)
         engine.reconsider()
@@ -229,6 +230,7 @@ extension Fetch {
         // Without a way to the host, a kept connection would wait for long; a new one fails at once.
         if sent != nil, !engine.canReach(request.url, transport) { request.needsNewConnection = true }
         engine.events.requested(self)
+        engine.events.sends(&request, self)
         run.transfer = transport.start(request, receive: receive)
     }
 

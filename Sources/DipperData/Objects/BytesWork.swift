@@ -48,6 +48,8 @@ final class BytesWork: SharedWork {
     }
 
     var isCurrent: Bool { !isClosed && !claim.isRevoked }
+    /// The call that brings the bytes.
+    var callID: CacheEvent.ID { followed?.eventID ?? eventID }
 
     private func endPreviews() {
         previews?.cancellation.set()
@@ -200,7 +202,7 @@ extension BytesWork {
             source: response.source, attempts: response.attempts, metrics: response.metrics,
             asked: response.askedSource,
             revalidation: response.revalidation, claim: claim,
-            call: origin.source.events.wants(.objects) ? followed?.eventID ?? eventID : nil)
+            call: origin.source.events.wants(.objects) ? callID : nil)
         if !response.source.isAnswer || response.info.isStandIn { isNewest = false }
         if origin.isAnew { isClosed = true }
         // A look at the tiers that is under way finds the bytes in the data cache.

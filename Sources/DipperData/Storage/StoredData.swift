@@ -50,6 +50,9 @@ package final class EntryInfo: Sendable {
     let isPlain: Bool
 
     let begun: UInt64
+    /// When the cache took the lease under which the answer was fetched, in seconds since 1970: an entry that was stored
+    /// later, by one that has taken over, is not replaced. Infinite without a lease.
+    let leased: TimeInterval
 
     private let textBytes: Int
 
@@ -59,9 +62,10 @@ package final class EntryInfo: Sendable {
     init(
         url: String, asked: String? = nil, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
         freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
-        audience: Audience = .cache, begun: UInt64 = RemovalHistory.now
+        audience: Audience = .cache, begun: UInt64 = RemovalHistory.now, leased: TimeInterval = .infinity
     ) {
         self.begun = begun
+        self.leased = leased
         self.url = url
         self.asked = asked == url ? nil : asked
         self.status = status
@@ -93,7 +97,7 @@ package final class EntryInfo: Sendable {
         EntryInfo(
             url: url, asked: asked, status: status, headers: headers ?? self.headers, stored: stored,
             freshness: freshness ?? self.freshness, variant: variant, family: family ?? self.family,
-            isStandIn: isStandIn, audience: audience ?? self.audience, begun: begun)
+            isStandIn: isStandIn, audience: audience ?? self.audience, begun: begun, leased: leased)
     }
 
     /// The metadata in a tier that others read, in which no entry is fresh for longer than a shared cache may use it.
@@ -189,7 +193,8 @@ package struct EntryQuery: Sendable {
 
     package static let mostCounted = 10_000
 
-    /// The text that URLs contain, in any case. The query of a URL is not searched, because it may be secret.
+    /// The text that URLs, or the names of the steps by which entries were made from others, contain, in any case. The
+    /// query of a URL and the digests in a key are not searched, because they may tell a secret.
     package var text = ""
     package var order = Order.used
     package var isAscending = false
