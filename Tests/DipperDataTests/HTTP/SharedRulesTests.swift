@@ -13,11 +13,13 @@ struct SharedRulesTests {
 
     // MARK: Targeted fields
 
+    private static let (on, off) = (FieldDictionary.Value.boolean(true), FieldDictionary.Value.boolean(false))
+
     @Test(
         "a dictionary of a structured field is read, the last value of each name",
         arguments: [
-            ("", [:]), ("max-age=60", ["max-age": .integer(60)]), ("a, b=?1 , c=?0", ["a": 1, "b": 1, "c": 0]),
-            ("a=1,a=-2", ["a": .integer(-2)]), (" a;x=1;y, b\t,\tc ", ["a": 1, "b": 1, "c": 1]),
+            ("", [:]), ("max-age=60", ["max-age": .integer(60)]), ("a, b=?1 , c=?0", ["a": on, "b": on, "c": off]),
+            ("a=1,a=-2", ["a": .integer(-2)]), (" a;x=1;y, b\t,\tc ", ["a": on, "b": on, "c": on]),
             ("a=\"x, \\\"y\\\\\"", ["a": .string("x, \"y\\")]), ("*a_b-c.d=x:/y", ["*a_b-c.d": .other]),
             ("a=1.5, b=:aGk=:, c=(1 \"x\";y  z);q, d=*t", ["a": .other, "b": .other, "c": .other, "d": .other]),
             ("a=()", ["a": .other]), ("a=999999999999999", ["a": .integer(999_999_999_999_999)]),
@@ -134,7 +136,7 @@ struct SharedRulesTests {
     @Test("the answer to a request with credentials is for its client, unless the server says otherwise")
     func credentials() {
         for name in ["Authorization", "authorization", "Cookie", "Proxy-Authorization"] {
-            let request: HTTPHeaders = [HTTPHeaders.Field(name, "x")].reduce(into: [:]) { $0.append($1.name, $1.value) }
+            let request = HTTPHeaders([.init(name, "x")])
             for (directives, isAllowed) in [
                 ("max-age=60", false), ("proxy-revalidate, max-age=60", false), ("public", true), ("s-maxage=60", true),
                 ("must-revalidate, max-age=60", true), ("public, private", false), ("public, no-store", false),
@@ -181,9 +183,4 @@ struct SharedRulesTests {
         #expect(!mayStore(["CDN-Cache-Control": "no-store"]) && !mayStore([:], ["Authorization": "x"]))
         #expect(mayStore(["Cache-Control": "public"], ["Authorization": "x"]))
     }
-}
-
-extension FieldDictionary.Value: ExpressibleByIntegerLiteral {
-    /// 0 and 1 stand for the booleans, which have no literal beside the other cases.
-    public init(integerLiteral value: Int) { self = .boolean(value == 1) }
 }
