@@ -47,7 +47,7 @@ struct FakesTests {
         #expect(headers?.fields.map(\.value) == ["a/b"])
         #expect(throws: DipperError.unsupportedFormat) { try ScriptedTransport.Step.image(picture, as: .heic) }
         let frame = AnimationFrame(image: picture, duration: .milliseconds(40))
-        #expect(throws: DipperError.unencodable) { try ScriptedTransport.Step.animation([frame], as: .png) }
+        #expect(throws: DipperError.unencodable) { try ScriptedTransport.Step.animation([frame], as: .jpeg) }
     }
 
     #if GIF

@@ -70,17 +70,21 @@ struct ImageLinesTests {
         func storing(_ original: ImageFormat, _ kept: ImageFormat?) async throws {
             let test = TestImageCache(folder: TemporaryFolder())
             let a = url("film")
-            try test.transport.script(a, [.body(Film.file([40, 50, 60], loopCount: 3, as: original))])
-            var request = ImageRequest(a).processed(by: .crop(width: 2, height: 2)).with(\.keepsOriginal, false)
+            // Other than those of a film, these differ so much that WebP keeps each of them.
+            let drawn = (1...3).map { number in
+                AnimationFrame(image: .sample(seed: UInt8(number * 60)), duration: .milliseconds(30 + 10 * number))
+            }
             var lossless = EncodeOptions()
             lossless.isLossless = true
+            let encoder = try CodecRegistry.standard.encoder(for: original)
+            test.transport.script(a, [.body(try encoder.encode(drawn, loopCount: 3, lossless))])
+            var request = ImageRequest(a).processed(by: .flip(.horizontal)).with(\.keepsOriginal, false)
             if let kept { request = request.with(\.serializer, .format(kept, lossless)) }
             let image = try await test.load(request)
             let made = try #require(image.animation).makeFrameDecoder()
             let next = await test.reopened()
             let response = try await next.cache.getImage(request).response
             #expect(response.source == .disk && next.transport.transfers.isEmpty)
-            #expect(response.image.size == PixelSize(width: 2, height: 2))
             let animation = try #require(response.image.animation)
             #expect(animation.frameCount == 3 && animation.loopCount == 3)
             let frames = try animation.makeFrameDecoder()
