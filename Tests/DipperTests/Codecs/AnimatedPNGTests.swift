@@ -26,8 +26,8 @@ struct AnimatedPNGTests {
         }
     }
 
-    /// The damages to a file of four frames: IHDR, acTL, fcTL, IDAT, fcTL, fdAT, fcTL, three fdAT, fcTL, fdAT, IEND. A control has
-    /// the number, width, height, x, y, two numbers of the delay, the disposal and the blending.
+    /// The damages to a file of four frames: IHDR, acTL, fcTL, IDAT, fcTL, fdAT, fcTL, three fdAT, fcTL, fdAT, IEND. A
+    /// control has the number, width, height, x, y, two numbers of the delay, the disposal and the blending.
     static let damages: [Damage] = [
         Damage("nothing", leaves: 4) { _ in },
         Damage("without the announcement", leaves: 1) { $0.chunks.remove(at: 1) },
