@@ -41,7 +41,9 @@ struct GuideTests {
             try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)
                 .filter { $0.pathExtension == ending }
         }
-        let code = try files(here, "swift").map(Self.lines)
+        // The code that needs a trait is compiled with the tests of that trait.
+        let folders = [here, package.appendingPathComponent("Tests/RedisTests")]
+        let code = try folders.flatMap { try files($0, "swift") }.map(Self.lines)
         var pages = [package.appendingPathComponent("README.md")]
         for name in [
             "Dipper/Dipper.docc", "DipperData/DipperData.docc", "DipperTesting/DipperTesting.docc",
