@@ -131,7 +131,9 @@ struct ScaleChild: AsyncParsableCommand {
         while monotonicSeconds() < begin { try await Task.sleep(for: .milliseconds(1)) }
         var done = 0
         while monotonicSeconds() < end {
-            for number in 0..<200 { try cache.addData(body, for: key(getpid() % 1_000 * 1_000_000 + done + number)) }
+            for number in 0..<200 {
+                try cache.addData(body, for: key(Int(getpid()) % 1_000 * 1_000_000 + done + number))
+            }
             done += 200
             await cache.synchronize()
         }
