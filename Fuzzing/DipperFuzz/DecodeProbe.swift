@@ -29,7 +29,7 @@ struct DecodeProbe {
             guard let partial else { fatalError("Broken: what is whole is also partial") }
             require(PictureRules.areEqual(whole, partial), "leave for partial pictures changes no whole one")
         }
-        if let cut = dataWithoutEnd {
+        if let cut = dataWithoutEnd, !isAnimatedPNG {
             // libpng decodes what has no end.
             let other = (try? CodecRegistry.standard.decode(cut, options(nil, false)))
             require((other == nil) == (whole == nil), "both decoders of PNG decode the same files")
@@ -43,6 +43,9 @@ struct DecodeProbe {
         }
         if (whole ?? partial)?.animation != nil { decodeFrames() }
     }
+
+    /// Its first frame may be another picture than its pixels.
+    private var isAnimatedPNG: Bool { data.firstRange(of: Data("acTL".utf8)) != nil }
 
     /// A PNG file up to the kind of the chunk behind the pixels.
     private var dataWithoutEnd: Data? {
@@ -82,8 +85,20 @@ struct DecodeProbe {
             let count = try countFrames(frames, options)
             try frames.rewind()
             require(try countFrames(frames, options) == count, "the second round is as long as the first")
+            try comparePieces(decoder, options)
         } catch {
             check(error)
+        }
+    }
+
+    /// The frames of a part of an animated PNG are the first of the whole.
+    private func comparePieces(_ decoder: any ImageDecoder, _ options: DecodeOptions) throws(DipperError) {
+        guard isAnimatedPNG, let whole = try decoder.frames(of: data, options),
+            let part = try? decoder.frames(of: data.prefix(data.count * 2 / 3), options)
+        else { return }
+        while let frame = try part.next() {
+            guard let same = try whole.next() else { fatalError("Broken: a part has no more frames than the whole") }
+            require(PictureRules.areEqual(frame.image, same.image), "a part has the frames of the whole")
         }
     }
 

@@ -41,14 +41,23 @@ enum EncodeProbe {
         return frames
     }
 
+    private static func compare(_ frames: [AnimationFrame], _ decoded: Image) {
+        guard let again = try? self.frames(decoded.animation), frames.count > 1 else { return }
+        require(again.count == frames.count, "PNG keeps all frames")
+        for (frame, same) in zip(frames, again) {
+            require(PictureRules.areEqual(frame.image, same.image), "PNG loses nothing of a frame")
+        }
+    }
+
     private static func encode(_ frames: [AnimationFrame], _ image: Image) {
         guard let first = frames.first, max(first.image.width, first.image.height) <= 16_383 else { return }
-        for format in [ImageFormat.gif, .webp] where CodecRegistry.standard.writable.contains(format) {
+        for format in [ImageFormat.gif, .webp, .png] where CodecRegistry.standard.writable.contains(format) {
             do throws(DipperError) {
                 let encoder = try CodecRegistry.standard.encoder(for: format)
                 let bytes = try encoder.encode(frames, loopCount: 0, EncodeOptions())
                 let decoded = try CodecRegistry.standard.decode(bytes)
                 require(decoded.size == first.image.size, "\(format) keeps the size of frames")
+                if format == .png { compare(frames, decoded) }
             } catch {
                 // WebP has 24 bits for a frame's milliseconds, and GIF 16 for its hundredths.
                 let isLong = frames.contains { $0.duration > .seconds(655) }

@@ -5,6 +5,8 @@ import Foundation
 enum FuzzTarget: String, CaseIterable {
     /// Decoders, each with bytes that begin as its format does.
     case jpeg, png, gif, webp, avif
+    /// PNG, given right checksums, so that what is behind them is met.
+    case apng
     /// Headers of all formats.
     case header
     /// Decoders, then encoders, then decoders again.
@@ -34,6 +36,12 @@ enum FuzzTarget: String, CaseIterable {
             #if DEBUG
                 RecordProbe.run(data)
             #endif
+            return true
+        case .apng:
+            guard ImageFormat(sniffing: data) == .png else { return false }
+            let data = PNGChecksums.repaired(data)
+            DecodeProbe(data).run()
+            _ = EncodeProbe.run(data)
             return true
         case .jpeg, .png, .gif, .webp, .avif:
             guard ImageFormat(sniffing: data)?.rawValue == rawValue else { return false }

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "CFastPNG.h"
+
 enum {
     FASTPNG_LITERAL_BITS = 11,
     FASTPNG_DISTANCE_BITS = 8,
@@ -58,8 +60,7 @@ bool fastpng_inflate_start(fastpng_inflater *inflater, const uint8_t *chunks, si
 // end, if a checksum is wrong or bytes are left over.
 bool fastpng_inflate(fastpng_inflater *inflater);
 
-// Checksums that go on: of PNG's chunks, and of zlib's streams.
-uint32_t fastpng_crc(uint32_t crc, const uint8_t *bytes, size_t count);
+// The checksum of zlib's streams, which goes on.
 uint32_t fastpng_adler(uint32_t adler, const uint8_t *bytes, size_t count);
 
 static inline uint32_t fastpng_big32(const uint8_t *p) {

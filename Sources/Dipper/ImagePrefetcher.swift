@@ -10,9 +10,9 @@ import Foundation
 /// ```
 ///
 /// The prefetcher skips pictures that the cache already has in the requested form. Processed pictures that the
-/// serializer does not write are never on disk: animated pictures with ``ImageSerializer/automatic``, all processed
-/// pictures with ``ImageSerializer/original``. Unless these pictures are in memory, the cache processes them each time,
-/// without the network if it has the original. If the bytes are enough, prefetch the request without processors.
+/// serializer does not write are never on disk, as with ``ImageSerializer/original``. Unless these pictures are in
+/// memory, the cache processes them each time, without the network if it has the original. If the bytes are enough,
+/// prefetch the request without processors.
 public typealias ImagePrefetcher = Prefetcher<ImageRequest>
 
 extension Prefetcher where Request == ImageRequest {

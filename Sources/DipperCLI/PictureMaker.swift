@@ -17,8 +17,8 @@ final class PictureMaker: Sendable {
         configuration.options.processors = options.resize.map { size in
             [.resize(to: size)] + (options.format.map { [FormatName(format: $0)] } ?? [])
         }
-        // These formats have no room for the other frames.
-        configuration.options.firstFrameOnly = [.jpeg, .png].contains(options.format)
+        // This format has no room for the other frames.
+        configuration.options.firstFrameOnly = options.format == .jpeg
         images = ImageCache(configuration)
     }
 
@@ -79,7 +79,8 @@ enum PictureFile {
     static let serializer = ImageSerializer { image, _, codecs throws(DipperError) in
         var options = EncodeOptions()
         options.isLossless = true
-        let moving = [ImageFormat.webp, .gif].first { codecs.writable.contains($0) }
-        return try codecs.encode(image, as: image.animation == nil ? .png : moving ?? .png, options)
+        // Animations are smaller as WebP.
+        let isWebP = image.animation != nil && codecs.writable.contains(.webp)
+        return try codecs.encode(image, as: isWebP ? .webp : .png, options)
     }
 }

@@ -42,7 +42,7 @@ public final class DataCache: Sendable {
 
     let engine: Engine
     let store: DataStore
-    let configuration: Configuration
+    package let configuration: Configuration
     let defaults: Call.Defaults
     package let completesRequests: Bool
     let pressure: PressureRelay

@@ -50,7 +50,7 @@ extension ScriptedTransport.Step {
     /// ```
     ///
     /// There is at least one frame, and all have one size. The animation plays `loopCount` times, endlessly with 0. The
-    /// format is one with animations that the package was built with: GIF or WebP.
+    /// format is one with animations that the package was built with: GIF, WebP or PNG.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`.
     public static func animation(
         _ frames: [AnimationFrame], loopCount: Int = 0, as format: ImageFormat = .gif, headers: HTTPHeaders = [:]

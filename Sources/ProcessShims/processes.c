@@ -70,6 +70,8 @@ int dipper_limit(pid_t id, uint64_t memory, uint64_t seconds) {
 
 int dipper_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
 
+int dipper_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC); }
+
 int dipper_event(void) { return eventfd(0, EFD_CLOEXEC); }
 
 int dipper_memory_file(const char *name) { return memfd_create(name, MFD_CLOEXEC); }
@@ -131,7 +133,7 @@ int dipper_local_socket(const char *path, int listens) {
     return -1;
 }
 
-int dipper_accept(int socket) {
+int dipper_local_accept(int socket) {
     int file = accept4(socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct ucred peer;
     socklen_t size = sizeof peer;

@@ -314,10 +314,12 @@
             #expect(count == 1)
         }
 
-        @Test("holds no more frames than are decoded ahead and shown, however many there are", arguments: [1, 3, 8])
-        func memory(buffer: Int) async throws {
+        @Test(
+            "holds no more frames than are decoded ahead and shown, however many there are",
+            arguments: [1, 3, 8], [ImageFormat.gif, .png])
+        func memory(buffer: Int, _ format: ImageFormat) async throws {
             let watch = FrameWatch()
-            let image = try Film.image(.init(repeating: 30, count: 300))
+            let image = try Film.image(.init(repeating: 30, count: 300), as: format)
             let projector = Projector(image, AnimationOptions(loop: .never, bufferCount: buffer, processors: [watch]))
             try await projector.play()
             #expect(projector.frames == Array(0..<300) && projector.pictures == Array(0..<300))

@@ -41,7 +41,8 @@ struct ImageLinesTests {
     }
 
     #if GIF && WebP
-        @Test("an animation keeps its frames when it is processed and encoded", arguments: [ImageFormat.gif, .webp])
+        @Test(
+            "an animation keeps its frames when it is processed and encoded", arguments: [ImageFormat.gif, .webp, .png])
         func moving(_ format: ImageFormat) throws {
             var lossless = EncodeOptions()
             lossless.isLossless = true
@@ -53,30 +54,42 @@ struct ImageLinesTests {
             #expect(copy.size == PixelSize(width: 2, height: 2) && copy.animation?.frameCount == 3)
             #expect(copy.animation?.loopCount == 3)
             for milliseconds in [40, 50, 60] { #expect(try frames.next()?.duration == .milliseconds(milliseconds)) }
-            #expect(try Image(data: film.encoded(as: .png)).animation == nil)
             #expect(try ImageInfo(film.encoded(as: .jpeg(quality: 0.5))).format == .jpeg)
             let long = try Image(data: Film.file([40, 50], loopCount: 0x10000))
             #expect(try Image(data: long.encoded(as: format, lossless)).animation?.loopCount == 0xFFFF)
-            #expect(throws: DipperError.unencodable) { try film.encoded(as: .automatic) }
+            #expect(try Image(data: film.encoded(as: .automatic)).animation?.frameCount == 3)
             var limits = DecodeLimits()
             limits.bytes = 100  // a frame takes 48
             let large = try film.processed(by: .flip(.horizontal), limits: limits)
             #expect(throws: DipperError.imageTooLarge) { try large.encoded(as: format) }
         }
 
-        @Test("a serializer of a format that moves keeps a processed animation on disk")
-        func storing() async throws {
+        @Test(
+            "a processed animation is kept on disk with all its frames, whatever the format",
+            arguments: [ImageFormat.gif, .webp, .png], [nil, ImageFormat.gif, .webp, .png])
+        func storing(_ original: ImageFormat, _ kept: ImageFormat?) async throws {
             let test = TestImageCache(folder: TemporaryFolder())
-            let a = url("film.gif")
-            test.transport.script(a, [.body(try Film.file([40, 50, 60]))])
-            let request = ImageRequest(a).processed(by: .crop(width: 2, height: 2))
-                .with(\.serializer, .format(.gif)).with(\.keepsOriginal, false)
-            try await test.load(request)
+            let a = url("film")
+            try test.transport.script(a, [.body(Film.file([40, 50, 60], loopCount: 3, as: original))])
+            var request = ImageRequest(a).processed(by: .crop(width: 2, height: 2)).with(\.keepsOriginal, false)
+            var lossless = EncodeOptions()
+            lossless.isLossless = true
+            if let kept { request = request.with(\.serializer, .format(kept, lossless)) }
+            let image = try await test.load(request)
+            let made = try #require(image.animation).makeFrameDecoder()
             let next = await test.reopened()
             let response = try await next.cache.getImage(request).response
-            #expect(response.source == .disk && response.image.animation?.frameCount == 3)
+            #expect(response.source == .disk && next.transport.transfers.isEmpty)
             #expect(response.image.size == PixelSize(width: 2, height: 2))
-            #expect(next.transport.transfers.isEmpty)
+            let animation = try #require(response.image.animation)
+            #expect(animation.frameCount == 3 && animation.loopCount == 3)
+            let frames = try animation.makeFrameDecoder()
+            while let expected = try made.next() {
+                let frame = try #require(try frames.next())
+                #expect(frame.duration == expected.duration)
+                // Made of WebP, it may lose something.
+                if kept != nil || original != .webp { #expect(frame.image.pixels == expected.image.pixels) }
+            }
         }
     #endif
 }

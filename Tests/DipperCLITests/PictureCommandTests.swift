@@ -133,7 +133,7 @@ struct PictureCommandTests {
             let wanted = try PictureFiles.decode(original)
             let durations = try PictureFiles.durations(wanted)
             #expect(durations.count == 4)
-            for format in [ImageFormat.gif, .webp] where CodecRegistry.standard.writable.contains(format) {
+            for format in [ImageFormat.gif, .webp, .png] where CodecRegistry.standard.writable.contains(format) {
                 let file = folder.path + "/a." + format.fileExtension
                 #expect(try await Dipper.run(["convert", original.path, file, "--resize", "20x20"]).status == 0)
                 let image = try PictureFiles.decode(file)
@@ -141,9 +141,10 @@ struct PictureCommandTests {
                 #expect(image.animation?.loopCount == wanted.animation?.loopCount)
                 #expect(try PictureFiles.durations(image) == durations)
             }
-            #expect(try await Dipper.run(["convert", original.path, folder.path + "/a.png"]).status == 0)
-            let still = try PictureFiles.decode(folder.path + "/a.png")
-            #expect(still.animation == nil && still.pixels == wanted.pixels)
+            #expect(try await Dipper.run(["convert", original.path, folder.path + "/b.png"]).status == 0)
+            #expect(try PictureFiles.decode(folder.path + "/b.png").pixels == wanted.pixels)
+            #expect(try await Dipper.run(["convert", original.path, folder.path + "/a.jpg"]).status == 0)
+            #expect(try PictureFiles.decode(folder.path + "/a.jpg").animation == nil)
         }
     #endif
 

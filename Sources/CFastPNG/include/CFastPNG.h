@@ -35,3 +35,6 @@ void fastpng_close(fastpng *reader);
 // Reads the next rows of RGBA, without gaps; at most as many as there still are. With the last row the checksums of the
 // stream and of all IDAT have been compared. Returns false if the file must be decoded by libpng.
 bool fastpng_read(fastpng *reader, uint8_t *to, size_t rows);
+
+// A checksum of a chunk's name and bytes, or of some of them behind those of `crc`; 0 at the start.
+uint32_t fastpng_crc(uint32_t crc, const uint8_t *bytes, size_t count);

@@ -24,7 +24,7 @@ public struct CodecRegistry: Sendable {
         encoders = []
     }
 
-    /// A registry with JPEG and PNG, and with GIF, WebP and AVIF as the package's traits say.
+    /// A registry with JPEG and PNG, also animated, and with GIF, WebP and AVIF as the package's traits say.
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
@@ -99,8 +99,8 @@ public struct CodecRegistry: Sendable {
         return try decoder.decode(data, options)
     }
 
-    /// Encodes a picture as a file of a format: an animation with all its frames if the format moves, which GIF and WebP
-    /// do; in other formats as its first frame.
+    /// Encodes a picture as a file of a format: an animation with all its frames if the format moves, which GIF, WebP and
+    /// PNG do; in other formats as its first frame. The frames are decoded and written one after the other.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`; `DipperError.undecodable` if a frame of an
     ///   animation cannot be decoded; `DipperError.imageTooLarge` if there is no memory, or the frames have more bytes
     ///   together than ``DecodeLimits/bytes``; what processors of frames throw.

@@ -22,27 +22,50 @@ public protocol ImageEncoder: Sendable {
     func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data
 
     /// Returns the bytes of a file with an animation of at least one frame, all of one size. It plays `loopCount`
-    /// times; 0 for endlessly.
+    /// times; 0 for endlessly. The encoder asks for one frame after the other, so that not all are in memory.
     /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there is
-    ///   no memory.
-    func encode(_ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
+    ///   no memory; what the decoder of the frames throws.
+    func encode(_ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
 }
 
 extension ImageEncoder {
     public var encodesAnimations: Bool { false }
 
     public func encode(
-        _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
+        _ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions
     ) throws(DipperError) -> Data {
         throw .unencodable.with(detail: "\(format) does not move")
     }
 
-    func size(of frames: [AnimationFrame]) throws(DipperError) -> PixelSize {
-        guard let size = frames.first?.image.size else { throw .unencodable.with(detail: "there are no frames") }
-        if let other = frames.first(where: { $0.image.size != size }) {
-            throw .unencodable.with(detail: "frames of \(size) and of \(other.image.size) pixels")
+    /// Returns the bytes of a file with an animation of frames that are in memory: at least one, all of one size. It
+    /// plays `loopCount` times; 0 for endlessly.
+    /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there is
+    ///   no memory.
+    public func encode(
+        _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
+    ) throws(DipperError) -> Data {
+        try encode(FrameList(frames), loopCount: loopCount, options)
+    }
+}
+
+/// Frames of one size, of which there is at least one.
+struct FrameRun {
+    let size: PixelSize
+    private let frames: any FrameDecoder
+    private var first: AnimationFrame?
+
+    init(_ frames: any FrameDecoder) throws(DipperError) {
+        guard let first = try frames.next() else { throw .unencodable.with(detail: "there are no frames") }
+        (self.frames, self.first, size) = (frames, first, first.image.size)
+    }
+
+    mutating func next() throws(DipperError) -> AnimationFrame? {
+        guard let frame = if let first { first } else { try frames.next() } else { return nil }
+        first = nil
+        guard frame.image.size == size else {
+            throw .unencodable.with(detail: "frames of \(size) and of \(frame.image.size) pixels")
         }
-        return size
+        return frame
     }
 }
 
@@ -72,18 +95,23 @@ public struct EncodeOptions: Sendable, Hashable {
 }
 
 extension Image {
-    /// Calls a closure with each row of `width` pixels, in memory that it may change: red, green and blue, and alpha
-    /// with the colours divided by it unless it is left out.
+    var bounds: PixelRect { PixelRect(x: 0, y: 0, width: width, height: height) }
+
+    /// Calls a closure with each row of an area, in memory that it may change: red, green and blue, and alpha with the
+    /// colours divided by it unless it is left out.
     func forEachRow(
-        withoutAlpha: Bool = false, _ body: (_ y: Int, _ row: UnsafeMutablePointer<UInt8>) throws(DipperError) -> Void
+        in area: PixelRect? = nil, withoutAlpha: Bool = false,
+        _ body: (_ y: Int, _ row: UnsafeMutablePointer<UInt8>) throws(DipperError) -> Void
     ) throws(DipperError) {
-        let scratch = try PixelStorage(byteCount: width * 4)
+        let area = area ?? bounds
+        let scratch = try PixelStorage(byteCount: area.size.width * 4)
         let pixels = scratch.base.assumingMemoryBound(to: UInt8.self)
-        for y in 0..<height {
+        for y in 0..<area.size.height {
+            let source = row(area.y + y) + area.x * 4
             if withoutAlpha {
-                pixels_drop_alpha(pixels, row(y), width)
+                pixels_drop_alpha(pixels, source, area.size.width)
             } else {
-                pixels_unpremultiply(pixels, row(y), width)
+                pixels_unpremultiply(pixels, source, area.size.width)
             }
             try body(y, pixels)
         }

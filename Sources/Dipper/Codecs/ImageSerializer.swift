@@ -1,7 +1,7 @@
 import Foundation
 
-/// A way to write pictures on disk. An animation that the serializer does not write is processed again:
-/// ``format(_:_:)`` of GIF or WebP writes its frames, and so may a serializer of your own.
+/// A way to write pictures on disk. Animations keep all their frames with ``automatic``, with ``png``, and with
+/// ``format(_:_:)`` of a format that moves; a serializer that does not write them throws, and they are processed again.
 ///
 /// ```swift
 /// let thumbnail = ImageRequest(url)
@@ -28,15 +28,6 @@ public struct ImageSerializer: Sendable {
         self.init(reads: true, body)
     }
 
-    /// Reads no more than the first bytes of the original, and refuses animations, of which the file would hold only a
-    /// still picture.
-    private init(still body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data) {
-        self.init(reads: false) { image, original, codecs in
-            if image.animation != nil { throw Self.still }
-            return try body(image, original, codecs)
-        }
-    }
-
     private init(
         reads: Bool, format: ImageFormat? = nil,
         _ body: @escaping @Sendable (Image, Data?, CodecRegistry) throws -> Data
@@ -47,28 +38,34 @@ public struct ImageSerializer: Sendable {
     }
 
     /// A serializer that writes opaque pictures made of JPEG, WebP, AVIF or HEIC, which count as lossy, as JPEG of
-    /// quality 0.9, and all others as PNG.
-    public static let automatic = ImageSerializer(still: { image, original, codecs in
+    /// quality 0.9, and all others as PNG. An animation keeps its frames: one made of WebP or AVIF as WebP of the same
+    /// quality, if that can be written, and all others as PNG.
+    public static let automatic = ImageSerializer(reads: false) { image, original, codecs in
         let lossy: Set<ImageFormat> = [.jpeg, .webp, .avif, .heic]
         let wasLossy = original.flatMap { ImageFormat(sniffing: $0) }.map(lossy.contains) ?? false
-        return wasLossy && image.isOpaque
-            ? try codecs.encode(image, as: .jpeg, EncodeOptions(quality: 0.9)) : try codecs.encode(image, as: .png)
-    })
+        let options = EncodeOptions(quality: 0.9)
+        if image.animation != nil {
+            let isWebP = wasLossy && (try? codecs.encoder(for: .webp))?.encodesAnimations == true
+            return try format(isWebP ? .webp : .png, options).body(image, original, codecs)
+        }
+        return try codecs.encode(image, as: wasLossy && image.isOpaque ? .jpeg : .png, options)
+    }
 
     /// A serializer that keeps only originals, byte for byte; processed pictures are processed again. A picture that
     /// the caller adds without its bytes is written as PNG.
-    public static let original = ImageSerializer(still: { image, original, codecs in
+    public static let original = ImageSerializer(reads: false) { image, original, codecs in
         if original != nil { throw DipperError.unencodable.with(detail: "only originals are kept") }
-        return try codecs.encode(image, as: .png)
-    })
+        return try png.body(image, original, codecs)
+    }
 
-    /// A serializer that writes PNG, without loss.
+    /// A serializer that writes PNG, without loss, of an animation all frames.
     public static let png = format(.png)
 
     /// Returns a serializer that writes JPEG of a quality from 0 to 1, with transparent pixels on white.
     public static func jpeg(quality: Double) -> ImageSerializer { format(.jpeg, EncodeOptions(quality: quality)) }
 
-    /// Returns a serializer for a format that a codec is registered for. GIF and WebP keep all frames of an animation.
+    /// Returns a serializer for a format that a codec is registered for. GIF, WebP and PNG keep all frames of an
+    /// animation.
     public static func format(_ format: ImageFormat, _ options: EncodeOptions = .init()) -> ImageSerializer {
         ImageSerializer(reads: false, format: format) { image, _, codecs in
             if image.animation != nil, try !codecs.encoder(for: format).encodesAnimations { throw still }
@@ -102,7 +99,7 @@ extension Image {
     }
 
     /// Returns the file of the picture in a format, encoded on the caller's thread; of an animation all frames, if the
-    /// format is GIF or WebP.
+    /// format is GIF, WebP or PNG.
     ///
     /// ```swift
     /// let file = try image.encoded(as: .png)

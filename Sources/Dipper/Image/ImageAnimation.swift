@@ -58,14 +58,13 @@ public final class ImageAnimation: Sendable {
         try makeDecoder(ProcessingContext(limits: limits))
     }
 
-    func frames(like first: Image) throws(DipperError) -> [AnimationFrame] {
-        if let preloaded { return preloaded }
+    /// The limit of bytes holds for all frames together, though one after the other is in memory: a small file may
+    /// have more of them than anybody would wait for.
+    func frames(like first: Image) throws(DipperError) -> any FrameDecoder {
+        if let preloaded { return FrameList(preloaded) }
         let (bytes, overflows) = (first.rowStride * first.height).multipliedReportingOverflow(by: frameCount)
         try limits.check(bytes: overflows ? .max : bytes)
-        let decoder = try makeFrameDecoder()
-        var frames: [AnimationFrame] = []
-        while let frame = try decoder.next() { frames.append(frame) }
-        return frames
+        return try makeFrameDecoder()
     }
 }
 
@@ -96,4 +95,22 @@ public protocol FrameDecoder: AnyObject {
     func next() throws(DipperError) -> AnimationFrame?
     /// Restarts at the first frame. Throws `DipperError.undecodable`.
     func rewind() throws(DipperError)
+}
+
+/// Frames that are in memory.
+final class FrameList: FrameDecoder {
+    private let frames: [AnimationFrame]
+    private var position = 0
+
+    init(_ frames: [AnimationFrame]) {
+        self.frames = frames
+    }
+
+    func next() -> AnimationFrame? {
+        guard position < frames.count else { return nil }
+        position += 1
+        return frames[position - 1]
+    }
+
+    func rewind() { position = 0 }
 }

@@ -79,7 +79,7 @@ extension Fetch {
         if run?.transfer == nil { giveBack() }
         endLease()
         engine.events.leftNetwork(self, .fetchEnded)
-        engine.forget(self)
+        engine.fetches.remove(self)
     }
 
     func throttle(_ isThrottled: Bool) {

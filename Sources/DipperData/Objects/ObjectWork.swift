@@ -14,6 +14,7 @@ final class ObjectWork: SharedWork {
     }
 
     let cache: ObjectCache
+    let identity = EventIdentity()
     let origin: Origin
     let step: any ObjectStep
     let keepsBytes: Bool
@@ -73,6 +74,7 @@ final class ObjectWork: SharedWork {
     }
 
     var engine: Engine { cache.engine }
+    private var events: EventHub { origin.source.events }
 
     var isMade: Bool { stage == .writing || stage == .ready }
 
@@ -100,6 +102,7 @@ extension ObjectWork {
         let root = root
         lookUp?.cancel()
         enter(.over)
+        events.trace { $0.ended(identity.id) }
         exchange(&lease, with: nil)?.end()
         release()
         leaveRun()
@@ -149,7 +152,7 @@ extension ObjectWork {
     func tellEnd(of calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
         if let root { return root.tellEnd(result) }
         if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
-        for call in calls { origin.source.events.call(origin.dataKey, call.want.queue, result) }
+        for call in calls { events.call(origin.dataKey, call.want.queue, result, call.identity.id) }
     }
 
     /// Gives calls whose object is being made the rest of the time that their request allows.
@@ -173,10 +176,11 @@ extension ObjectWork {
         enter(.looking)
         lookUpTime = WallClock.coarse()
         let round = round
-        lookUp = origin.source.read(step.key(origin.dataKey), for: origin.request, engine.place(wants.highest)) {
-            [cache] stored in
+        lookUp = origin.source.read(
+            step.key(origin.dataKey), for: origin.request, engine.place(wants.highest), claim
+        ) { [cache] stored, source in
             let bytes = stored?.data.count ?? 0
-            cache.post(counting: bytes) { self.looked(round, stored, bytes) }
+            cache.post(counting: bytes) { self.looked(round, stored, source, bytes) }
         }
     }
 
@@ -205,7 +209,7 @@ extension ObjectWork {
         write.refresh()
     }
 
-    private func looked(_ round: UInt64, _ stored: StoredData?, _ bytes: Int) {
+    private func looked(_ round: UInt64, _ stored: StoredData?, _ source: ResponseSource, _ bytes: Int) {
         var waiting = bytes
         defer { cache.stopWaiting(&waiting) }
         guard self.round == round else { return }
@@ -225,7 +229,7 @@ extension ObjectWork {
             if isAdmitted { descend() }
             return
         }
-        let source = use == .fresh ? ResponseSource.disk : .stale
+        let source = use == .fresh ? source : .stale
         guard origin.waitsForDisk else {
             return perform(.form(stored, source), waiting: exchange(&waiting, with: 0))
         }
@@ -274,6 +278,7 @@ extension ObjectWork {
     private func grow(from parent: ObjectWork) {
         self.parent = parent
         parent.children.append(self)
+        events.trace { $0.joined(parent.identity.id, by: identity.id) }
         enter(.waiting)
         wait(for: parent)
         parent.refresh()
@@ -296,6 +301,7 @@ extension ObjectWork {
         self.supply = supply
         supply.makes.append(self)
         wait(for: supply)
+        events.trace { $0.joined(supply.callID, by: identity.id) }
         if let present {
             present.refresh()
             if present.basis != nil { take(present) }

@@ -130,7 +130,7 @@ extension ObjectCache {
                 return end(false, false)
             }
             source.keep(
-                form, for: key, madeOf: object.basis.info, digest: object.basis.digest, request, write.claim
+                form, for: key, madeOf: object.basis, request, write.claim
             ) { isOnDisk in
                 if write.isAwaited { end(!isOnDisk, isOnDisk) } else { write.pending.end(isOnDisk: isOnDisk) }
             }

@@ -168,7 +168,7 @@ final class FolderLeases: LeaseService, LoopClient {
 
     func ready(_ descriptor: Int32, _ events: UInt32) {
         if descriptor == file.listener {
-            while case let socket = dipper_accept(descriptor), socket >= 0 || errno == EPERM {
+            while case let socket = dipper_local_accept(descriptor), socket >= 0 || errno == EPERM {
                 if socket >= 0 { open(LeaseLine(member: nil), socket) }
             }
             return

@@ -23,6 +23,9 @@ int dipper_limit(pid_t id, uint64_t memory, uint64_t seconds);
 /* Creates a pipe: bytes written to the second end are read from the first. */
 int dipper_pipe(int ends[2]);
 
+/* Takes a connection that waits at a listening socket. */
+int dipper_accept(int listener);
+
 /* Creates an event descriptor (eventfd). After a write to it, eight bytes can be read that are a number. */
 int dipper_event(void);
 
@@ -58,4 +61,4 @@ int64_t dipper_other_lock(int file, int64_t start, int64_t length);
 int dipper_local_socket(const char *path, int listens);
 
 /* Accepts a connection, which does not block. Fails with EPERM if it is another user's. */
-int dipper_accept(int socket);
+int dipper_local_accept(int socket);

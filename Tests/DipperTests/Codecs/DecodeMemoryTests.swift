@@ -18,7 +18,8 @@ struct DecodeMemoryTests {
         "Limits allow as many bytes as the decoder says that it needs",
         arguments: [
             "jpeg/420.jpg", "jpeg/progressive.jpg", "jpeg/scans.jpg", "png/rgb8.png", "png/rgb8-interlaced.png",
-            "gif/still.gif", "gif/restore.gif", "webp/lossy.webp", "webp/moving.webp", "webp/tiny-lossless.webp",
+            "apng/keep-over.png", "apng/interlaced.png", "apng/linear-turned.png", "gif/still.gif", "gif/restore.gif",
+            "webp/lossy.webp", "webp/moving.webp", "webp/tiny-lossless.webp",
             "avif/grey.avif", "avif/alpha.avif", "avif/grid.avif", "avif/moving.avif",
         ].filter(Pictures.isReadable))
     func oneNumber(_ name: String) throws {

@@ -84,24 +84,45 @@ struct PictureCase: CustomTestStringConvertible {
         #expect(try decoder.info(of: data).size == image.size)
     }
 
+    private static let apng: [PictureCase] = {
+        func cases(_ names: [String], _ durations: [Int], _ loops: Int, within tolerance: Int = 0) -> [PictureCase] {
+            names.map { PictureCase("apng/\($0).png", within: tolerance, durations: durations, loopCount: loops) }
+        }
+        var all: [PictureCase] = []
+        for (loops, disposal) in ["keep", "clear", "restore"].enumerated() {
+            let exact = ["\(disposal)-source", "\(disposal)-over", "\(disposal)-source-soft"]
+            all += cases(exact, [50, 100, 0, 2500], loops)
+            all += cases(["\(disposal)-over-soft"], [50, 100, 0, 2500], loops, within: 2)
+        }
+        all += cases(["interlaced", "palette"], [100, 100, 100], 0)
+        all += cases(["no-alpha", "sixteen-bits"], [100, 100], 0)
+        all += cases(["restore-first", "clear-first"], [100, 70], 0)
+        all += cases(["apart"], [250, 70], 3)
+        all += cases(["linear-turned"], [100, 100, 100], 0, within: 2)
+        all.append(PictureCase("apng/apart-once.png"))
+        return all
+    }()
+
+    private static let moving: [PictureCase] = [
+        PictureCase("gif/still.gif"), .init("gif/interlaced.gif"), .init("gif/transparent.gif"),
+        .init("gif/keep.gif", durations: [50, 100, 0, 2500], loopCount: 0),
+        // Repeated three times, as in browsers.
+        .init("gif/clear.gif", durations: [50, 100, 0, 2500], loopCount: 4),
+        .init("gif/restore.gif", durations: [50, 100, 0, 2500], loopCount: 1),
+        .init("gif/mixed.gif", durations: [100, 70, 80, 90, 110, 120], loopCount: 0),
+        .init("gif/restore-first.gif", durations: [100, 70], loopCount: 1),
+        .init("gif/small-first.gif", durations: [70, 80], loopCount: 1),
+        .init("gif/outside.gif", durations: [100, 100, 100, 100, 100], loopCount: 1),
+        .init("gif/no-screen.gif", durations: [100, 100], loopCount: 1),
+        .init("webp/moving.webp", durations: [50, 100, 250], loopCount: 3),
+        .init("webp/floating.webp", within: 1, durations: [40, 0, 90], loopCount: 0),
+        .init("avif/moving.avif", within: 4, durations: [50, 100, 250], loopCount: 0),
+        .init("avif/floating.avif", within: 4, durations: [40, 80, 90], loopCount: 0),
+    ]
+
     @Test(
         "have the frames that Pillow decodes and browsers show, each for its time, as often as the file says",
-        arguments: [
-            PictureCase("gif/still.gif"), .init("gif/interlaced.gif"), .init("gif/transparent.gif"),
-            .init("gif/keep.gif", durations: [50, 100, 0, 2500], loopCount: 0),
-            // Repeated three times, as in browsers.
-            .init("gif/clear.gif", durations: [50, 100, 0, 2500], loopCount: 4),
-            .init("gif/restore.gif", durations: [50, 100, 0, 2500], loopCount: 1),
-            .init("gif/mixed.gif", durations: [100, 70, 80, 90, 110, 120], loopCount: 0),
-            .init("gif/restore-first.gif", durations: [100, 70], loopCount: 1),
-            .init("gif/small-first.gif", durations: [70, 80], loopCount: 1),
-            .init("gif/outside.gif", durations: [100, 100, 100, 100, 100], loopCount: 1),
-            .init("gif/no-screen.gif", durations: [100, 100], loopCount: 1),
-            .init("webp/moving.webp", durations: [50, 100, 250], loopCount: 3),
-            .init("webp/floating.webp", within: 1, durations: [40, 0, 90], loopCount: 0),
-            .init("avif/moving.avif", within: 4, durations: [50, 100, 250], loopCount: 0),
-            .init("avif/floating.avif", within: 4, durations: [40, 80, 90], loopCount: 0),
-        ].filter { Pictures.isReadable($0.path) })
+        arguments: moving.filter { Pictures.isReadable($0.path) } + apng)
     func frames(_ test: PictureCase) throws {
         let data = try Pictures.data(test.path)
         let decoder = try CodecRegistry.standard.decoder(for: data)
@@ -166,7 +187,8 @@ struct PictureCase: CustomTestStringConvertible {
         "are not decoded further once that is cancelled",
         arguments: [
             ("jpeg/large.jpg", 19), ("jpeg/large-progressive.jpg", 26), ("jpeg/cmyk-profile.jpg", 4),
-            ("png/rgb8.png", 2), ("png/rgb8-interlaced.png", 2), ("gif/keep.gif", 2), ("webp/lossy.webp", 2),
+            ("png/rgb8.png", 2), ("png/rgb8-interlaced.png", 2), ("apng/keep-over.png", 2), ("gif/keep.gif", 2),
+            ("webp/lossy.webp", 2),
             ("webp/lossless.webp", 2), ("webp/moving.webp", 2), ("avif/tall.avif", 4),
         ].filter { Pictures.isReadable($0.0) })
     func cancelled(_ path: String, _ least: Int) throws {

@@ -40,7 +40,7 @@
         let held: Int
         private let data: Data
         private let options: DecodeOptions
-        private let canvas: PixelBuffer
+        private let canvas: AnimationCanvas
         private var reader: GIFReader
         private var line: [UInt8] = []
         /// Where frames no larger than the canvas are unpacked.
@@ -48,15 +48,13 @@
 
         /// In pixels: unpacking cannot be cancelled.
         private static let mostAtOnce = 1 << 24
-        /// The area to restore before the next frame is drawn, and its pixels; `nil` if it becomes transparent.
-        private var disposal: (area: PixelRect, pixels: PixelStorage?)?
         private var isFirst = true
         private var isCutOff = false
 
         static func memory(of info: ImageInfo, _ options: DecodeOptions) throws(DipperError) -> (held: Int, all: Int) {
             let size = info.size ?? PixelSize(width: 0, height: 0)
-            // The canvas, an area to restore, and indices.
-            let held = try size.byteCount(9)
+            // With the indices.
+            let held = try size.byteCount(AnimationCanvas.bytesPerPixel + 1)
             let frame = try RowWriter.byteCount(from: size, to: options.storedTarget(for: size, .up))
             return (held, held + options.resultBytes(frame, frames: info.frameCount, beside: held))
         }
@@ -72,15 +70,13 @@
             self.data = data
             self.options = options
             reader = try GIFReader(data)
-            canvas = try PixelBuffer(size)
-            canvas.clear()
+            canvas = try AnimationCanvas(size)
             indices = try PixelStorage(byteCount: pixels_gif_memory(size.width * size.height))
         }
 
         func restart() throws(DipperError) {
             reader = try GIFReader(data)
-            canvas.clear()
-            disposal = nil
+            canvas.restart()
             (isFirst, isCutOff) = (true, false)
         }
 
@@ -95,50 +91,22 @@
                 isCutOff = true
             }
             isFirst = false
-            let image = try RowWriter.image(
-                of: canvas.base, canvas.size, picture: canvas.size, alpha: .premultiplied, options)
-            return AnimationFrame(image: image, duration: frame.duration)
+            return AnimationFrame(image: try canvas.image(options), duration: frame.duration)
         }
 
         private func draw(_ frame: GIFFrame) throws(DipperError) {
-            dispose()
-            guard let area = frame.area.overlap(canvas.bounds) else { return try reader.skipPixels() }
-            switch frame.disposal {
-            case DISPOSE_BACKGROUND: disposal = (area, nil)
-            case DISPOSE_PREVIOUS: disposal = (area, try pixels(of: area))
-            default: break
-            }
+            let area = frame.area.overlap(canvas.bounds)
+            try canvas.begin(area, frame.disposal)
+            guard let area else { return try reader.skipPixels() }
             if try drawAtOnce(frame, area) { return }
             // giflib has already read past the end of a frame if all of its rows were read.
             if try !drawLines(of: frame, area) { try reader.skipPixels() }
         }
 
-        private func dispose() {
-            guard let (area, pixels) = disposal else { return }
-            defer { disposal = nil }
-            // mutant PictureTests: `{ return canvas.fill(.zero, area) }` => `{ return }`
-            guard let pixels else { return canvas.fill(.zero, area) }
-            let saved = pixels.base.assumingMemoryBound(to: UInt32.self)
-            let width = area.size.width
-            for y in 0..<area.size.height { row(y, of: area).update(from: saved + y * width, count: width) }
-        }
-
-        private func pixels(of area: PixelRect) throws(DipperError) -> PixelStorage {
-            let width = area.size.width
-            let pixels = try PixelStorage(byteCount: width * area.size.height * 4)
-            let saved = pixels.base.assumingMemoryBound(to: UInt32.self)
-            for y in 0..<area.size.height { (saved + y * width).update(from: row(y, of: area), count: width) }
-            return pixels
-        }
-
-        private func row(_ y: Int, of area: PixelRect) -> UnsafeMutablePointer<UInt32> {
-            canvas.row(area.y + y).assumingMemoryBound(to: UInt32.self) + area.x
-        }
-
         /// Returns `false` if giflib must read the frame.
         private func drawAtOnce(_ frame: GIFFrame, _ visible: PixelRect) throws(DipperError) -> Bool {
             let (width, height) = (frame.area.size.width, frame.area.size.height)
-            guard width * height <= min(Self.mostAtOnce, canvas.size.width * canvas.size.height),
+            guard width * height <= min(Self.mostAtOnce, canvas.bounds.size.width * canvas.bounds.size.height),
                 let pixels = reader.unpack(width * height, in: indices.base)
             else { return false }
             var next = pixels
@@ -146,7 +114,7 @@
                 try options.checkCancelled()
                 for y in stride(from: start, to: height, by: step) {
                     if y < visible.size.height {
-                        pixels_gif_draw(row(y, of: visible), next, visible.size.width, frame.colors)
+                        pixels_gif_draw(canvas.row(y, of: visible), next, visible.size.width, frame.colors)
                     }
                     next += width
                 }
@@ -165,7 +133,7 @@
                 for y in stride(from: start, to: lastRow, by: step) {
                     guard try reader.readLine(into: &line) else { return false }
                     if y < visible.size.height {
-                        pixels_gif_draw(row(y, of: visible), line, visible.size.width, frame.colors)
+                        pixels_gif_draw(canvas.row(y, of: visible), line, visible.size.width, frame.colors)
                     }
                     read += 1
                     if read % DecodeOptions.rowsAtATime == 0 { try options.checkCancelled() }
@@ -292,8 +260,8 @@
     private struct GIFFrame {
         let area: PixelRect
         let isInterlaced: Bool
-        /// The treatment of the frame's area before the next frame is drawn (GIF 89a, 23), as in giflib.
-        let disposal: Int32
+        /// The treatment of the frame's area before the next frame is drawn (GIF 89a, 23).
+        let disposal: AnimationCanvas.Disposal
         let duration: Duration
         /// The pixel for each of 256 indices, in the byte order of memory; 0 leaves the canvas as it is.
         let colors: [UInt32]
@@ -303,7 +271,12 @@
             area = PixelRect(
                 x: Int(image.Left), y: Int(image.Top), width: Int(image.Width), height: Int(image.Height))
             isInterlaced = image.Interlace
-            disposal = control.DisposalMode
+            disposal =
+                switch control.DisposalMode {
+                case DISPOSE_BACKGROUND: .clear
+                case DISPOSE_PREVIOUS: .restore
+                default: .keep
+                }
             duration = .milliseconds(10 * Int(control.DelayTime))
             let map: UnsafeMutablePointer<ColorMapObject>? = image.ColorMap ?? file.SColorMap
             // Indices beyond the palette are transparent, as in browsers. Without a palette the indices are greys.

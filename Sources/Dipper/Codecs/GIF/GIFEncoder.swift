@@ -26,10 +26,13 @@
         }
 
         public func encode(
-            _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
+            _ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions
         ) throws(DipperError) -> Data {
-            let writer = try GIFWriter(size(of: frames), loopCount: loopCount)
-            for frame in frames { try writer.add(IndexedPixels(frame.image), duration: frame.duration) }
+            var frames = try FrameRun(frames)
+            let writer = try GIFWriter(frames.size, loopCount: loopCount)
+            while let frame = try frames.next() {
+                try writer.add(IndexedPixels(frame.image), duration: frame.duration)
+            }
             return try writer.finish()
         }
     }

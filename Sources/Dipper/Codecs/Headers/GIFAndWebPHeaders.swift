@@ -100,16 +100,20 @@ extension ImageInfo {
     /// The end of the bytes ends the count of the frames.
     private mutating func readChunks(_ chunks: inout WebPChunks, hasExif: Bool, isAnimated: Bool) {
         var (count, milliseconds) = (0, 0)
+        var xmp: ByteReader?
         while let (name, content) = try? chunks.next() {
             switch name {
             case "ANIM" where isAnimated: loopCount = (try? content.u16(at: 4, .little)) ?? loopCount
             case "ANMF" where isAnimated:
                 count += 1
                 milliseconds += (try? content.littleU24(at: 12)) ?? 0
-            case "EXIF" where hasExif: orientation = Image.Orientation(exif: content) ?? orientation
+            case "EXIF" where hasExif: metadata.add(exif: content)
+            case "XMP ": xmp = xmp ?? content
             default: break
             }
         }
+        orientation = metadata.orientation ?? .up
+        if let xmp { metadata.add(xmp: xmp.bytes) }
         frameCount = max(1, count)
         if isAnimated { loopDuration = .milliseconds(milliseconds) }
     }

@@ -7,11 +7,12 @@ public struct ImageInfo: Sendable, Hashable {
     /// The size in pixels, as displayed after ``orientation`` is applied. `nil` for formats whose size is not read.
     public var size: PixelSize?
     /// The number of frames found in the bytes given; a partly downloaded animation may have more. Only frames of GIF,
-    /// WebP, AVIF and HEIC are counted; for other formats the value is 1.
+    /// WebP, AVIF, HEIC and PNG are counted; for other formats the value is 1.
     public var frameCount = 1
     /// The number of times an animation plays; 0 for endlessly.
     public var loopCount = 1
-    /// The time of all frames that were counted together, as a GIF or an animated WebP states it; `nil` for other pictures.
+    /// The time of all frames that were counted together, as a GIF, an animated WebP or an animated PNG states it;
+    /// `nil` for other pictures.
     public var loopDuration: Duration?
     /// The orientation of the stored picture. In WebP it follows the pixels: `up` until those bytes are there.
     public var orientation = Image.Orientation.up
@@ -23,9 +24,13 @@ public struct ImageInfo: Sendable, Hashable {
     public var isProgressive = false
     /// Whether the file has an ICC profile.
     public var hasColorProfile = false
+    /// The properties that a camera or an editor stored beside the picture. In WebP they follow the pixels.
+    public var metadata = ImageMetadata()
     /// The colours that a PNG states by `cICP`, and whether `sRGB` is there.
     var codedColor: CodedColor?
     var isSRGB = false
+    /// Whether there is a complete frame of an animated PNG.
+    var isAnimation = false
 
     /// Creates a description with a format and a size; the other properties have their defaults.
     public init(format: ImageFormat, size: PixelSize? = nil) {

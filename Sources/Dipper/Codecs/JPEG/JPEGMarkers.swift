@@ -121,8 +121,9 @@ struct JPEGScan {
 /// the bytes are.
 struct JPEGHeader {
     private(set) var frame: JPEGFrame?
-    /// By the first Exif data that name one.
-    private(set) var orientation: Image.Orientation?
+    /// What the first data that state something say.
+    private(set) var exif: [ByteReader] = []
+    private(set) var xmp: UnsafeRawBufferPointer?
     /// Whether something else follows the segments.
     private(set) var isComplete = false
     /// A profile is stored in parts of at most 64 KiB, each after its number and the number of parts (ICC.1:2022, B.4).
@@ -137,8 +138,8 @@ struct JPEGHeader {
             }
             let segment = ByteReader(UnsafeRawBufferPointer(rebasing: bytes[range]), count: range.count)
             switch code {
-            case 0xE1 where orientation == nil && segment.holds("Exif\0\0"):
-                orientation = Image.Orientation(exif: segment)
+            case 0xE1 where exif.count < 16 && segment.holds("Exif\0\0"): exif.append(segment)
+            case 0xE1 where segment.holds("http://ns.adobe.com/xap/1.0/\0"): xmp = xmp ?? segment.bytes
             // No more than a profile can have, and one that is too many.
             case 0xE2 where segment.holds("ICC_PROFILE\0") && profileParts.count < 256:
                 profileParts.append(UnsafeRawBufferPointer(rebasing: segment.bytes[12...]))
@@ -146,6 +147,8 @@ struct JPEGHeader {
             }
         }
     }
+
+    var orientation: Image.Orientation? { exif.lazy.compactMap { Image.Orientation(exif: $0) }.first }
 
     var hasProfile: Bool { !profileParts.isEmpty }
 

@@ -4,7 +4,7 @@ import CPixels
 import CodecShims
 import Foundation
 
-/// A decoder for PNG: all colour types and depths, also interlaced; 16 bits are rounded to eight.
+/// A decoder for PNG, still and animated: all colour types and depths, also interlaced; 16 bits are rounded to eight.
 ///
 /// The pixels of a complete file that is not interlaced are decoded by code of Dipper's own, all others by libpng. Both
 /// give the same pixels.
@@ -12,7 +12,8 @@ import Foundation
 /// Colours are converted to sRGB from coded colours (`cICP`, PQ and HLG as by ``AVIFDecoder``), or else from a profile
 /// (`iCCP`), or else from `gAMA` and `cHRM` unless the chunk `sRGB` is there. A wrong checksum in one of the picture's chunks throws `DipperError.undecodable`. A
 /// file that ends too early does too unless the options allow a partial picture: then the missing part is transparent,
-/// or coarse in an interlaced picture. For APNG only the still picture is decoded.
+/// or coarse in an interlaced picture. A damaged animation has the frames before the damage; without a sound frame it
+/// is the still picture.
 public struct PNGDecoder: ImageDecoder {
     /// The format ``ImageFormat/png``.
     public var format: ImageFormat { .png }
@@ -24,10 +25,13 @@ public struct PNGDecoder: ImageDecoder {
     public init() {}
 
     public func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> Int {
-        try Self.memory(of: ImageInfo(data), fileSize: data.count, options)
+        let info = try ImageInfo(data)
+        return try info.isAnimation
+            ? PNGFrames.memory(of: info, fileSize: data.count, options).all
+            : Self.memory(of: info, fileSize: data.count, options)
     }
 
-    private static func memory(
+    static func memory(
         of info: ImageInfo, fileSize: Int, _ options: DecodeOptions
     ) throws(DipperError) -> Int {
         let size = info.orientation.applied(to: info.size ?? PixelSize(width: 0, height: 0))
@@ -40,17 +44,33 @@ public struct PNGDecoder: ImageDecoder {
     public func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
         try options.checkCancelled()
         let info = try ImageInfo(data)
-        return try data.withBytes { bytes throws(DipperError) in try decode(bytes, info, options) }
+        if info.isAnimation {
+            let frames = FileFrames(try PNGFrames(data, info, options), options)
+            do throws(DipperError) {
+                return try picture(frames, of: data)
+            } catch {
+                // Without one sound frame there may be the still picture.
+                if error != .undecodable { throw error }
+            }
+        }
+        return try data.withBytes { bytes throws(DipperError) in
+            let reader = try PNGReader(bytes, mayEndEarly: options.allowsPartial)
+            let color = PNGColors.transform(for: reader.header, info)
+            return try Self.decode(reader, info, fileSize: bytes.count, color, options)
+        }
     }
 
-    private func decode(
-        _ bytes: UnsafeRawBufferPointer, _ info: ImageInfo, _ options: DecodeOptions
+    public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? {
+        let info = try ImageInfo(data)
+        return info.isAnimation ? FileFrames(try PNGFrames(data, info, options), options).ifAnimated : nil
+    }
+
+    static func decode(
+        _ reader: PNGReader, _ info: ImageInfo, fileSize: Int, _ color: ColorTransform?, _ options: DecodeOptions
     ) throws(DipperError) -> Image {
-        let reader = try PNGReader(bytes, mayEndEarly: options.allowsPartial)
         let size = reader.size
         try options.limits.check(size)
-        try options.limits.check(bytes: Self.memory(of: info, fileSize: bytes.count, options))
-        let color = PNGColors.transform(for: reader.header, info)
+        try options.limits.check(bytes: Self.memory(of: info, fileSize: fileSize, options))
         let rowsAtATime = max(1, Self.bytesPerStep / (size.width * 4))
         if let rows = try reader.start() {
             defer { fastpng_close(rows) }
@@ -122,7 +142,8 @@ public struct PNGDecoder: ImageDecoder {
     }
 }
 
-private final class PNGReader {
+/// A PNG file, as libpng reads it.
+final class PNGReader {
     private let reader: OpaquePointer
     private(set) var header = dipper_png_header()
 
@@ -187,7 +208,7 @@ private final class PNGReader {
 }
 
 /// PNG, third edition, section 4.3: `cICP` counts, else a profile (`iCCP`), else `sRGB`, else `gAMA` and `cHRM`.
-private enum PNGColors {
+enum PNGColors {
     /// Values within this distance count as those of sRGB, where 100,000 is 1: programs write such values for it.
     private static let tolerance: Int32 = 1000
     private static let gammaOfSRGB: Int32 = 45455
@@ -220,10 +241,13 @@ private enum PNGColors {
 }
 
 /// An encoder for PNG, by libpng: RGB for an opaque picture, otherwise RGBA with straight alpha. Alpha is exact, and
-/// colours are as exact as premultiplied pixels allow: decoding the file gives the same pixels again.
+/// colours are as exact as premultiplied pixels allow: decoding the file gives the same pixels again. An animation is
+/// written as APNG, of each frame the part that differs from the frame before. Durations are rounded to milliseconds,
+/// above 65 seconds to hundredths of a second, and further on to tenths and to seconds.
 public struct PNGEncoder: ImageEncoder {
     /// The format ``ImageFormat/png``.
     public var format: ImageFormat { .png }
+    public var encodesAnimations: Bool { true }
 
     /// On photographs, drawings and text level 2 of zlib takes 0.25 to 0.85 of the time of libpng's default, 6. The
     /// files are from 5 % smaller to 8 % larger.
@@ -235,19 +259,36 @@ public struct PNGEncoder: ImageEncoder {
     public init() {}
 
     public func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data {
-        guard image.width <= Int32.max, image.height <= Int32.max else {
-            throw .unencodable.with(detail: "\(image.size) pixels")
+        try Self.file(of: image, in: image.bounds, withoutAlpha: image.isOpaque)
+    }
+
+    public func encode(
+        _ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions
+    ) throws(DipperError) -> Data {
+        // All frames have one colour type. It is known that a frame has alpha when the frame is there.
+        if let file = try PNGAnimationWriter.file(of: frames, loopCount: loopCount, withoutAlpha: true) { return file }
+        try frames.rewind()
+        guard let file = try PNGAnimationWriter.file(of: frames, loopCount: loopCount, withoutAlpha: false) else {
+            throw Self.failed
+        }
+        return file
+    }
+
+    /// The file of a part of a picture.
+    static func file(of image: Image, in area: PixelRect, withoutAlpha: Bool) throws(DipperError) -> Data {
+        let size = area.size
+        guard size.width <= Int32.max, size.height <= Int32.max else {
+            throw .unencodable.with(detail: "\(size) pixels")
         }
         guard let writer = dipper_png_create() else { throw Self.failed }
         defer { dipper_png_delete(writer) }
-        let channels = image.isOpaque ? 3 : 4
         guard
             dipper_png_write_header(
-                writer, UInt32(image.width), UInt32(image.height), Int32(channels), Self.level, Self.filters)
+                writer, UInt32(size.width), UInt32(size.height), withoutAlpha ? 3 : 4, Self.level, Self.filters)
                 == DIPPER_PNG_OK
         else { throw Self.failed }
 
-        try image.forEachRow(withoutAlpha: image.isOpaque) { _, row throws(DipperError) in
+        try image.forEachRow(in: area, withoutAlpha: withoutAlpha) { _, row throws(DipperError) in
             guard dipper_png_write_row(writer, row) == DIPPER_PNG_OK else { throw Self.failed }
         }
         var bytes: UnsafeMutablePointer<UInt8>?

@@ -24,11 +24,12 @@
         }
 
         public func encode(
-            _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
+            _ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions
         ) throws(DipperError) -> Data {
             var settings = try Self.settings(options)
-            let animation = try WebPAnimation(size(of: frames), loopCount: loopCount)
-            for frame in frames { try animation.add(frame, &settings) }
+            var frames = try FrameRun(frames)
+            let animation = try WebPAnimation(frames.size, loopCount: loopCount)
+            while let frame = try frames.next() { try animation.add(frame, &settings) }
             return try animation.finish()
         }
 
