@@ -13,6 +13,8 @@ struct ArrivingBodyTests {
     private func open(_ change: (inout DataCache.Configuration) -> Void = { _ in }) -> TestCache {
         TestCache.onDisk(folder) {
             $0.retryPolicy = .never
+            // One that stands for a killed program holds nobody up.
+            $0.leases.sharesFolder = false
             change(&$0)
         }
     }

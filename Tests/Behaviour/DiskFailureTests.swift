@@ -383,7 +383,13 @@ struct RealDiskTests {
         let mount = try Mount(megabytes: 8)
         let whole = DiskBytes.noise(6 << 20)
         let fields: HTTPHeaders = ["ETag": "\"v\"", "Content-Length": "\(whole.count)"]
-        let open = { TestCache.onDisk(mount.folder) { $0.directory = mount.cache } }
+        // The other cache sees what a program would find that starts after this one was killed.
+        let open = {
+            TestCache.onDisk(mount.folder) {
+                $0.directory = mount.cache
+                $0.leases.sharesFolder = false
+            }
+        }
         var test = open()
         try await test.leave(TransferResponse(headers: fields, body: whole.prefix(2 << 20)), of: url("a"))
         await test.cache.shutdown()

@@ -36,8 +36,14 @@ package final class TemporaryFolder: Sendable {
         (FileManager.default.subpaths(atPath: path) ?? []).filter { name in
             var isFolder: ObjCBool = false
             return FileManager.default.fileExists(atPath: path + "/" + name, isDirectory: &isFolder)
-                && !isFolder.boolValue
+                && !isFolder.boolValue && !isSocket(name)
         }
+    }
+
+    /// An open cache has one, which nobody can read.
+    private func isSocket(_ name: String) -> Bool {
+        var status = stat()
+        return lstat(path + "/" + name, &status) == 0 && status.st_mode & S_IFMT == S_IFSOCK
     }
 
     /// The contents of the folder: paths, kinds, modes, owners, times and bytes.

@@ -17,6 +17,8 @@ final class FolderLeases: LeaseService, LoopClient {
     private var seat: LoopSeat?
     private var isClosed = false
     fileprivate var held: [UInt64: FolderClaim] = [:]
+    /// The latest leases that have ended with news that cannot be looked up: one that was refused before may ask late.
+    private var ended: [UInt64: LeaseNews] = [:]
     private var lines: [Int32: LeaseLine] = [:]
     /// The connections to holders, by their numbers, also those that are being opened.
     private var holders: [Int: LeaseLine] = [:]
@@ -50,6 +52,7 @@ final class FolderLeases: LeaseService, LoopClient {
         case .taken:
             _ = present
             held[claim.id] = claim
+            if !ended.isEmpty { ended[claim.id] = nil }
             claim.place = place
             stopWatching(claim)
             claim.report(.taken(place, mayBeKept: file.mayHaveChanged(since: lookedUp), lifetime: nil))
@@ -66,6 +69,10 @@ final class FolderLeases: LeaseService, LoopClient {
         stopWatching(claim)
         guard let place = exchange(&claim.place, with: nil) else { return }
         held[claim.id] = nil
+        if outcome != .kept, outcome != .abandoned {
+            if ended.count >= Self.mostEnded { ended = [:] }
+            ended[claim.id] = outcome
+        }
         file.unlock(claim.id, place)
         tell(outcome, of: claim.id)
         for line in lines.values { line.wants[claim.id] = nil }
@@ -180,6 +187,7 @@ final class FolderLeases: LeaseService, LoopClient {
 
     private static let mostPackets = 16
     private static let mostStrays = 32
+    private static let mostEnded = 256
 
     func turn() -> ContinuousClock.Instant? {
         for line in exchange(&unsent, with: []) { flush(line) }
@@ -212,7 +220,7 @@ final class FolderLeases: LeaseService, LoopClient {
                 return code == LeaseMessage.leave
             }
             if held[id] == nil {
-                send(LeaseMessage.unknown, id, to: line)
+                send(ended[id]?.code ?? LeaseMessage.unknown, id, to: line)
             } else {
                 line.wants[id] = queue
                 tellAwaited(id)
