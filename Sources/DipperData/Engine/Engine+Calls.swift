@@ -44,6 +44,7 @@ extension Engine {
     /// - Parameter budget: the time that the call has spent on another fetch.
     func enroll(_ waiter: Waiter, spent budget: Stopwatch) {
         let fetch = begin(waiter.call, waiter.want, isJoined: false)
+        fetch.isAlone = true
         fetch.findings.budget = budget
         fetch.take(waiter, nil)
         fetch.enter()

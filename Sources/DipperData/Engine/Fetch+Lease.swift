@@ -6,8 +6,8 @@ extension Fetch: LeasedWork {
     /// Returns whether the fetch may ask the server now. Otherwise it has left its slot, or goes on later.
     func isAdmitted() -> Bool {
         if let lease { return lease.admits() }
-        // What is not kept on disk is of no use to others.
-        guard !isOver, demand.keepsOnDisk, sources.provider == nil, sources.isFirst,
+        // What is not kept on disk is of no use to others, nor probably the answer to one call alone.
+        guard !isOver, demand.keepsOnDisk, !isAlone, sources.provider == nil, sources.isFirst,
             !sources.lead.request.isForThisProcess
         else { return true }
         lease = Lease(key, for: self, in: engine.store)

@@ -33,6 +33,8 @@ final class Fetch: QueueEntry {
         didSet { run?.reception.setWanted(!wanted.isEmpty) }
     }
     var isOver = false
+    /// Whether the fetch is for one call, because the answer to another one for the key was for that alone.
+    var isAlone = false
     var lease: Lease?
     var lookUpTime = Date.distantPast
     /// Whether an urgent call of another cache waits.
