@@ -534,7 +534,9 @@ final class DataStore: Sendable {
 
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
         if tiers.contains(.shared), let shared = self.tiers {
-            for form in disk?.derivedKeys(of: key) ?? [] { shared.remove(form) }
+            // Those to be written first: they may be on disk a moment later.
+            let forms = disk.map { $0.stagedDerivedKeys(of: key) + $0.derivedKeys(of: key, limit: 1_000) } ?? []
+            for form in forms { shared.remove(form) }
         }
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }

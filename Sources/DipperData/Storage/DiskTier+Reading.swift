@@ -183,10 +183,12 @@ extension DiskTier {
     }
 
     /// Returns the keys of some entries that are derived from one, without those that still have to be written.
-    func derivedKeys(of key: CacheKey) -> [CacheKey] {
-        let rows = (try? presentIndex?.derivedRows(of: key, limit: 32)) ?? []
+    func derivedKeys(of key: CacheKey, limit: Int = 32) -> [CacheKey] {
+        let rows = (try? presentIndex?.derivedRows(of: key, limit: limit)) ?? []
         return present(rows).map { CacheKey(verbatim: $0.key) }
     }
+
+    func stagedDerivedKeys(of key: CacheKey) -> [CacheKey] { state.withLock { $0.staged.derivedKeys(of: key) } }
 
     func details(of key: CacheKey) -> CachedEntry? { row(of: key).map(CachedEntry.init) }
 

@@ -160,6 +160,11 @@ struct StagingArea: Sendable {
         return item
     }
 
+    /// The keys of the entries to be written that are derived from one.
+    func derivedKeys(of key: CacheKey) -> [CacheKey] {
+        (derived[.derived(of: key)] ?? []).filter { $0.table == .entry && items[$0]?.record != nil }.map(\.key)
+    }
+
     mutating func drop(_ slot: Slot) {
         if let item = take(slot) { dropped.append(item) }
     }
