@@ -28,10 +28,12 @@ GALLERY_PACKAGES := libgtk-4-dev
 GALLERY_TEST_PACKAGES := $(GALLERY_PACKAGES) xvfb xauth imagemagick xdotool fonts-dejavu-core
 # The accessibility bus, and what reads it.
 GTK_TEST_PACKAGES := $(GALLERY_TEST_PACKAGES) at-spi2-core dbus python3-gi gir1.2-atspi-2.0
+# The library of the tier on Redis, and what its tests run against.
+REDIS_PACKAGES := libhiredis-dev redis-server
 # gdb shows the stacks of tests that hang.
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
-	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev
+	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev python3-dev zlib1g-dev
 
 # Hundreds of tests at once would exceed their time limits on two cores.
 AT_ONCE := 16
@@ -49,7 +51,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench gtk gtk-asan tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench gtk gtk-asan redis tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -82,12 +84,12 @@ GALLERY_BUILD = $(BUILD) -c release --scratch-path $(GALLERY_FOLDER)
 # An X server without a screen.
 XVFB = xvfb-run -a -s "-screen 0 $(1)x24 -nolisten tcp"
 
-gallery: deps ## open the GTK 4 sample: a window with a long list of photographs
+gallery: deps ## open the GTK 4 sample: a window with a long list of photographs; with INSPECT=1 and a live page about its cache
 	$(call install,$(GALLERY_PACKAGES))
 	@if [ -z "$${WAYLAND_DISPLAY:-}$${DISPLAY:-}" ]; then \
 		echo "There is no display to open a window on: neither WAYLAND_DISPLAY nor DISPLAY names one."; exit 3; fi
 	$(call ENTER,Samples/Gallery) && $(GALLERY_BUILD) --product Gallery
-	$(GALLERY_FOLDER)/release/Gallery $(GALLERY_OPTIONS)
+	$(GALLERY_FOLDER)/release/Gallery $(GALLERY_OPTIONS) $(if $(INSPECT),--inspect)
 
 proxy: PROXY_OPTIONS ?= --help
 proxy: deps ## run the CacheProxy sample, an HTTP proxy, with PROXY_OPTIONS
@@ -99,7 +101,7 @@ gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	@$(call tell-failures,$(call XVFB,1100x760) $(GALLERY_FOLDER)/debug/GalleryPackageTests.xctest --testing-library swift-testing)
 
 # A folder of its own, because another trait compiles everything again.
-GTK_FLAGS := --traits GTK,GIF,WebP,AVIF --scratch-path .build-gtk
+GTK_FLAGS := --traits GTK,Tracing,GIF,WebP,AVIF --scratch-path .build-gtk
 GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) $(GTK_FLAGS)
 # The tests set the other variables of GTK themselves.
 gtk: F ?= .
@@ -111,6 +113,18 @@ gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their test
 	@$(call tell-failures,$(call XVFB,1280x1024) \
 		.build-gtk/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
 	$(call GTK_API,--check)
+
+# In a folder of its own, as the widgets.
+REDIS_FLAGS := --traits Redis,GIF,WebP,AVIF --scratch-path .build-redis
+REDIS_API = DIPPER_TESTS=Redis $(BUILD) $(REDIS_FLAGS) --target DipperRedis && \
+	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperRedis -- .build-redis/debug
+redis: F ?= .
+redis: deps-test ## build the tier on Redis or Valkey (product DipperRedis), and run its tests that match F with real servers
+	$(call install,$(REDIS_PACKAGES))
+	DIPPER_TESTS=Redis $(BUILD) $(REDIS_FLAGS) --product DipperPackageTests
+	@$(call tell-failures,.build-redis/debug/DipperPackageTests.xctest --testing-library swift-testing \
+		--filter '$(F)' $(TEST_WIDTH))
+	$(call REDIS_API,--check)
 
 INSPECTOR_PYTHON := .run/inspector-venv/bin/python
 inspector-test: PICTURES ?= .run/inspector
@@ -195,13 +209,14 @@ soak: deps ## make random calls to both caches for MINUTES (60) while resources 
 API = $(BUILD) --target DipperTesting && $(BUILD) --target DipperInspector && \
 	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) $$($(BUILD) --show-bin-path)
 
-GTK_API = $(GTK_BUILD) --target DipperGTK && \
-	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperGTK -- .build-gtk/debug
+GTK_API = $(GTK_BUILD) --target DipperGTK && $(GTK_BUILD) --target DipperTracing && \
+	python3 Tests/Structure/api.py --swift $(SWIFT) $(1) --libraries DipperGTK DipperTracing -- .build-gtk/debug
 
 api: deps ## write the public declarations of the libraries into the folder API
-	$(call install,python3 $(GALLERY_PACKAGES))
+	$(call install,python3 $(GALLERY_PACKAGES) $(REDIS_PACKAGES))
 	$(call API)
 	$(call GTK_API)
+	$(call REDIS_API)
 
 lint: deps ## check the format of the sources, the order of their folders, the summaries, the public declarations, the README's figures, and the tests' time limits
 	$(call install,python3)
@@ -217,7 +232,7 @@ format: ## format the sources
 
 # Skips tests that limit or measure memory, of which the sanitizer itself takes much, that look at malloc's blocks, for which
 # it has an allocator of its own, and one for which ten milliseconds must be enough to remove a few entries.
-TSAN_SKIP := HostileAnswerTests/memory|PixelMemoryTests/refusedMemory|PixelMemoryTests/written|BodyMemoryTests/read|DiskLimitTests/limit
+TSAN_SKIP := HostileAnswerTests/memory|PixelMemoryTests/refusedMemory|PooledMemoryTests/written|BodyMemoryTests/read|DiskLimitTests/limit
 
 # Fewer tests at a time, because tests are slower under the sanitizer and have the same time limits.
 tsan tsan-all: AT_ONCE := 8
@@ -264,16 +279,16 @@ fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 		code=$$?; echo "== TARGET: $$(grep -ao "number_of_executed_units: .*" .fuzz/TARGET.log || echo failed)"; \
 		if [ $$code != 0 ]; then tail -60 .fuzz/TARGET.log; echo "the finding is in Fuzzing/findings"; exit 1; fi'
 
-# In C alone, with undefined behaviour trapped: decoders of our own beside libpng and giflib.
-C_FUZZERS := png gif
+# In C alone, with undefined behaviour trapped: decoders of our own beside libpng, libjpeg-turbo and giflib.
+C_FUZZERS := png jpeg gif
 PNG_FUZZ := $(foreach folder,CFastPNG CodecShims,-ISources/$(folder)/include Sources/$(folder)/*.c) -lpng -ljpeg -lz
 GIF_FUZZ := -ISources/CPixels/include Sources/CPixels/gif.c -lgif
 fuzz-c: SECONDS ?= 20
-fuzz-c: deps-test ## run the fuzzers that compare decoders in C with libpng and giflib, each for SECONDS (20)
+fuzz-c: deps-test ## run the fuzzers that compare decoders in C with libpng, libjpeg-turbo and giflib, each for SECONDS (20)
 	@mkdir -p Fuzzing/findings $(C_FUZZERS:%=Fuzzing/.fuzz/c-%)
 	@build() { $(SWIFT_FOLDER)/clang -g -O1 -fsanitize=address,undefined,fuzzer -fno-sanitize-recover=undefined \
 		-fuse-ld=lld -o Fuzzing/.fuzz/$$1_fuzz Fuzzing/C/$$1_fuzz.c "$${@:2}"; }; \
-	build png $(PNG_FUZZ); build gif $(GIF_FUZZ)
+	build png $(PNG_FUZZ); build jpeg $(PNG_FUZZ); build gif $(GIF_FUZZ)
 	@cd Fuzzing && for format in $(C_FUZZERS); do .fuzz/$${format}_fuzz -max_total_time=$(SECONDS) -max_len=40000 \
 		-timeout=10 -verbosity=0 -artifact_prefix=findings/c-$$format- .fuzz/c-$$format \
 		../Tests/DipperTests/Pictures/$$format; done
@@ -303,13 +318,14 @@ bench: deps-bench ## compare speed with other libraries and programs, and write 
 	cd Benchmarks/peers/AsyncHTTPClient && $(BUILD) -c release
 	cd Benchmarks && .build/release/dipper-bench
 
+DOCS_FLAGS := --traits GTK,Redis,Tracing,GIF,WebP,AVIF --scratch-path .build-docs
 docs: deps ## build the reference and the guides of the modules into docs-build
-	$(call install,$(GALLERY_PACKAGES))
-	DIPPER_DOCS=1 $(call SWIFTPM,package) $(GTK_FLAGS) --allow-writing-to-directory docs-build generate-documentation \
-		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --enable-experimental-combined-documentation \
+	$(call install,$(GALLERY_PACKAGES) libhiredis-dev)
+	DIPPER_DOCS=1 $(call SWIFTPM,package) $(DOCS_FLAGS) --allow-writing-to-directory docs-build generate-documentation \
+		--target DipperData --target Dipper --target DipperTesting --target DipperInspector --target DipperGTK --target DipperRedis --target DipperTracing --enable-experimental-combined-documentation \
 		--output-path docs-build --transform-for-static-hosting --warnings-as-errors
 
 clean:
-	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .build-gtk-asan .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
+	rm -rf .build .build-tsan .build-asan .build-lean .build-gtk .build-gtk-asan .build-redis .build-docs .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
 		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
 		Samples/Gallery/.build

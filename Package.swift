@@ -1,6 +1,9 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
+// The tests do without the trait Tracing, because SwiftPM compiles everything again when a trait is turned on or off.
+let isTested = Context.environment["DIPPER_TESTS"] != nil
+
 let package = Package(
     name: "Dipper",
     products: [
@@ -10,20 +13,28 @@ let package = Package(
         .library(name: "DipperInspector", targets: ["DipperInspector"]),
         // Empty without the trait GTK.
         .library(name: "DipperGTK", targets: ["DipperGTK"]),
+        // Empty without the trait Redis.
+        .library(name: "DipperRedis", targets: ["DipperRedis"]),
+        // Empty without the trait Tracing.
+        .library(name: "DipperTracing", targets: ["DipperTracing"]),
         // For the Gallery sample and its benchmark, which are packages of their own.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
-    // The optional formats, each with the library that reads it, and the widgets.
+    // The optional formats, each with the library that reads it, the widgets, and the tier on Redis.
     traits: [
         .trait(name: "GIF", description: "GIF by giflib"),
         .trait(name: "WebP", description: "WebP by libwebp"),
         .trait(name: "AVIF", description: "AVIF by libavif"),
         .trait(name: "GTK", description: "The product DipperGTK: pictures in GTK 4"),
+        .trait(name: "Redis", description: "The product DipperRedis: a tier that machines share, on Redis or Valkey"),
+        .trait(name: "Tracing", description: "The product DipperTracing: traces by swift-distributed-tracing"),
         .default(enabledTraits: ["GIF", "WebP", "AVIF"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        // For the trait Tracing alone: without it, a program that depends on this package does not resolve it.
+        .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
     ],
     targets: [
@@ -52,6 +63,9 @@ let package = Package(
         .systemLibrary(name: "CWebP", pkgConfig: "libwebp", providers: [.apt(["libwebp-dev"])]),
         // libavif's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
         .systemLibrary(name: "CAVIF", providers: [.apt(["libavif-dev"])]),
+        // hiredis's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "CSSL", pkgConfig: "libssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CGTK4", pkgConfig: "gtk4", providers: [.apt(["libgtk-4-dev"])]),
         // The calls of libpng and libjpeg that report errors by longjmp, which Swift cannot catch.
         .target(name: "CodecShims", dependencies: ["CFastPNG", "CPNG", "CJPEG", "CZlib"]),
@@ -78,7 +92,16 @@ let package = Package(
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),
             ]),
         .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
-        .target(name: "DipperInspector", dependencies: ["Dipper", "DipperData"]),
+        .target(name: "DipperInspector", dependencies: ["Dipper", "DipperData", "ProcessShims"]),
+        .target(
+            name: "DipperTracing",
+            dependencies: [
+                "DipperData",
+                .product(
+                    name: "Tracing", package: "swift-distributed-tracing",
+                    condition: isTested ? nil : .when(traits: ["Tracing"])),
+            ],
+            swiftSettings: isTested ? [.define("Tracing")] : []),
         // The classes of GTK, whose macros and variable arguments Swift does not see. SwiftPM builds every target of the
         // package that it is run in, so without the trait the sources of both targets are empty: nothing needs GTK then.
         .target(
@@ -91,11 +114,18 @@ let package = Package(
                 "CPixels", "Dipper", "GTKShims",
                 .target(name: "CGTK4", condition: .when(traits: ["GTK"])),
             ]),
+        .target(
+            name: "DipperRedis",
+            dependencies: [
+                "DipperData", "ProcessShims",
+                .target(name: "CHiredis", condition: .when(traits: ["Redis"])),
+                .target(name: "CSSL", condition: .when(traits: ["Redis"])),
+            ]),
         // No product: who depends on this package does not resolve what only the tool needs.
         .executableTarget(
             name: "dipper",
             dependencies: [
-                "Dipper", "DipperInspector",
+                "Dipper", "DipperInspector", "DipperRedis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -178,9 +208,9 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         .testTarget(
             name: "BehaviourTests",
             dependencies: [
-                "CZlib", "Dipper", "dipper", "DipperData", "DipperInspector", "DipperTesting", "FaultServer",
-                "MemoryProbe",
-                "NetworkProbe", "ShapedLink", "TestSupport",
+                "CZlib", "Dipper", "dipper", "DipperData", "DipperInspector", "DipperTesting", "DipperTracing",
+                "FaultServer", "MemoryProbe", "NetworkProbe", "ShapedLink", "TestSupport",
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ],
@@ -206,7 +236,7 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         // declare what they do not use.
         .testTarget(
             name: "DocExamplesTests",
-            dependencies: ["Dipper", "DipperInspector", "DipperTesting"],
+            dependencies: ["Dipper", "DipperInspector", "DipperTesting", "DipperTracing"],
             path: "Tests/DocExamples",
             swiftSettings: [.unsafeFlags(["-suppress-warnings"])]),
     ]
@@ -225,6 +255,16 @@ if let tests = Context.environment["DIPPER_TESTS"] {
                     "TestSupport",
                 ]),
         ]
+    }
+    // Likewise those of the tier on Redis; see `redis` in the Makefile.
+    if tests == "Redis" {
+        package.targets.append(
+            .testTarget(
+                name: "RedisTests",
+                dependencies: [
+                    "Dipper", "dipper", "DipperRedis", "DipperTesting", "FaultServer", "TestSupport",
+                    .product(name: "Logging", package: "swift-log"),
+                ]))
     }
     if tests != "all" {
         let only = tests.hasSuffix("Tests") ? tests : tests + "Tests"

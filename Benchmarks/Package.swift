@@ -18,6 +18,7 @@ let package = Package(
                 "CPicturePeers",
                 .product(name: "Dipper", package: "Dipper"),
                 .product(name: "DipperData", package: "Dipper"),
+                .product(name: "DipperInspector", package: "Dipper"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "Sources/DipperBench"),

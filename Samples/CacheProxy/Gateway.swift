@@ -14,20 +14,25 @@ final class Gateway: Sendable {
     /// The transport of requests that bypass the cache.
     private let transport: CurlTransport
     private let origin: URL?
+    private let isShared: Bool
     private let forwarded: ForwardedFields
     private let personal = PersonalAnswers()
     private let servesRemote: Bool
 
     /// - Parameters:
     ///   - origin: The only server that the gateway asks; `nil` if each target names one.
+    ///   - isShared: Whether the cache has the policy for shared caches.
     ///   - passesCookies: Whether cookies pass in both directions, past the cache.
     ///   - servesRemote: Whether clients may call the proxy by any name.
-    init(_ configuration: DataCache.Configuration, origin: URL?, passesCookies: Bool, servesRemote: Bool) {
+    init(
+        _ configuration: DataCache.Configuration, origin: URL?, isShared: Bool, passesCookies: Bool, servesRemote: Bool
+    ) {
         forwarded = ForwardedFields(passesCookies: passesCookies)
         self.servesRemote = servesRemote
         cache = DataCache(configuration)
         transport = CurlTransport(configuration.network)
         self.origin = origin
+        self.isShared = isShared
     }
 
     func shutdown() async {
@@ -67,8 +72,9 @@ final class Gateway: Sendable {
 
     private func read(_ url: URL, _ request: Request) async throws(Refusal) -> Answer {
         let fields = forwarded.ofCachedRequest(request.fields)
+        let isPersonal = PersonalAnswers.concern(request: fields, except: isShared ? "authorization" : nil)
         var answer =
-            try await PersonalAnswers.concern(request: fields) || personal.isKnown(url)
+            try await isPersonal || personal.isKnown(url)
             ? fetch(url, request, fields) : cached(url, request, fields)
         if Conditions(request.fields).areMet(byStatus: answer.status, answer.fields) {
             answer.status = 304
@@ -81,19 +87,21 @@ final class Gateway: Sendable {
 
     private func cached(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
         let ownAnswer = OwnAnswer()
+        // A shared cache gives an answer for one client to the call that has asked for it, and to no other.
+        let validation =
+            isShared
+            ? .anyStatus
+            : ResponseValidation { [personal] response in
+                guard PersonalAnswers.concern(answer: response.headers) else { return nil }
+                // The call that has asked the server is asked first; others must not see its answer.
+                if personal.note(url, isPersonal: true) { ownAnswer.take(response) }
+                return .rejected
+            }
         let wanted = DataRequest(url)
             // All clients share one entry per URL; `Vary` decides which clients may get it.
             .with(\.key, CacheKey(url))
             .with(\.headers, fields)
-            .with(
-                \.validation,
-                ResponseValidation { [personal] response in
-                    guard PersonalAnswers.concern(answer: response.headers) else { return nil }
-                    // The call that has asked the server is asked first; others must not see its answer.
-                    if personal.note(url, isPersonal: true) { ownAnswer.take(response) }
-                    return .rejected
-                }
-            )
+            .with(\.validation, validation)
             .with(\.followsRedirects, false)
         let response: DataResponse
         do {
@@ -107,7 +115,7 @@ final class Gateway: Sendable {
         }
         var fields = forwarded.ofAnswer(response.headers)
         // For the caches that many share, the server has forbidden it (RFC 9111, sections 5.2.2.8 and 5.2.2.10).
-        if response.source == .stale, response.revalidation == nil,
+        if !isShared, response.source == .stale, response.revalidation == nil,
             fields.directives.contains(where: { $0 == "proxy-revalidate" || $0.hasPrefix("s-maxage") })
         {
             throw Refusal(status: 504, text: "the stored answer is stale, and the server cannot be asked")
@@ -122,7 +130,7 @@ final class Gateway: Sendable {
     private func fetch(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
         guard !request.fields.directives.contains("only-if-cached") else { throw Refusal(.notCached) }
         let response = try await send("GET", url, fields, body: nil)
-        personal.note(url, isPersonal: PersonalAnswers.concern(answer: response.headers))
+        if !isShared { personal.note(url, isPersonal: PersonalAnswers.concern(answer: response.headers)) }
         return answer(response, passedOn: "bypass")
     }
 

@@ -17,6 +17,12 @@ struct Options: ParsableArguments {
     @Flag(help: "Forward cookies. Answers to requests with cookies, and answers that set cookies, are not kept.")
     var cookies = false
 
+    @Flag(
+        help: ArgumentHelp(
+            "Follow the rules of RFC 9111 for shared caches: s-maxage, CDN-Cache-Control, Authorization, private fields."
+        ))
+    var sharedCache = false
+
     @Option(
         help: ArgumentHelp("The folder of the cache. By default the cache is in memory only.", valueName: "folder"))
     var cacheDir: String?
@@ -54,7 +60,7 @@ struct Options: ParsableArguments {
             directory: cacheDir.map { URL(fileURLWithPath: $0, isDirectory: true) })
         configuration.name = "proxy"
         // No default freshness: a proxy may use only the heuristic of RFC 9111.
-        configuration.freshness = .http(defaultFreshness: nil)
+        configuration.freshness = sharedCache ? .shared(defaultFreshness: nil) : .http(defaultFreshness: nil)
         // The client decides whether to try again.
         configuration.retryPolicy = .never
         configuration.network.addressPolicy = allowPrivate || origin != nil ? .any : .publicOnly

@@ -10,8 +10,9 @@ final class PersonalAnswers: Sendable {
 
     /// Returns `true` for a request with a credential, whose answer is for its sender only (RFC 9111, section 3.5).
     /// Besides `Authorization`, programs send credentials in other fields.
-    static func concern(request fields: Fields) -> Bool {
-        fields.fields.contains { Redaction.standard.isSecret($0.name) }
+    /// - Parameter name: The name of a field that does not count, because the cache follows the rules for it.
+    static func concern(request fields: Fields, except name: String? = nil) -> Bool {
+        fields.fields.contains { Redaction.standard.isSecret($0.name) && $0.name.lowercased() != name }
     }
 
     static func concern(answer fields: Fields) -> Bool {

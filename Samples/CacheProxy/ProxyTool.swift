@@ -14,7 +14,8 @@
 // says how the proxy answered each request, and `Age` how old the answer is.
 //
 // All clients share the cache, so answers for one client never enter it: requests with a credential bypass the cache,
-// and so do requests whose answers are `private` or `no-store`, or set a cookie. Without `--cookies`, cookies pass in
+// and so do requests whose answers are `private` or `no-store`, or set a cookie. With `--shared-cache`, the cache itself
+// follows the rules for shared caches, and `Authorization` no longer bypasses it. Without `--cookies`, cookies pass in
 // neither direction. Without `--allow-remote`, the proxy listens on the loopback interface only. Without
 // `--allow-private` and `--origin`, it fetches from public addresses only.
 //
@@ -49,7 +50,8 @@ struct ProxyTool: AsyncParsableCommand {
 
     func run() async throws {
         let gateway = Gateway(
-            options.cache, origin: options.originURL, passesCookies: options.cookies, servesRemote: options.allowRemote)
+            options.cache, origin: options.originURL, isShared: options.sharedCache, passesCookies: options.cookies,
+            servesRemote: options.allowRemote)
         let server = try await ProxyServer.start(
             gateway, host: options.host, port: options.port, maxConnections: options.maxConnections)
         let inspector = try options.inspect.map { port in

@@ -18,7 +18,9 @@ let package = Package(
             name: "GalleryWindow",
             dependencies: dipper,
             resources: [.embedInCode("Gallery.ui"), .embedInCode("Gallery.css")]),
-        .executableTarget(name: "Gallery", dependencies: dipper + ["GalleryWindow"]),
+        .executableTarget(
+            name: "Gallery",
+            dependencies: dipper + ["GalleryWindow", .product(name: "DipperInspector", package: "Dipper")]),
         .testTarget(name: "GalleryTests", dependencies: dipper + ["Gallery", "GalleryWindow"]),
     ],
     swiftLanguageModes: [.v6]

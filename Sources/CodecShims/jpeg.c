@@ -9,6 +9,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include "jpeg_entropy.h"
 #include "jpeg_shims.h"
 #include "output.h"
 
@@ -97,6 +98,8 @@ struct dipper_jpeg_reader {
     struct jpeg_decompress_struct cinfo;
     jpeg_errors errors;
     jpeg_coefficients coefficients;
+    /* NULL if libjpeg reads codes itself. */
+    jpeg_entropy *entropy;
     bool has_several_scans;
     /* libjpeg has read past the end of the bytes. */
     bool ended;
@@ -116,6 +119,8 @@ struct dipper_jpeg_reader {
 };
 
 static dipper_jpeg_reader *reader_of(j_decompress_ptr cinfo) { return (dipper_jpeg_reader *)cinfo->client_data; }
+
+jpeg_entropy *dipper_jpeg_entropy_of(j_decompress_ptr cinfo) { return reader_of(cinfo)->entropy; }
 
 static void note_truncation(dipper_jpeg_reader *reader) {
     if (reader->truncated) return;
@@ -167,6 +172,7 @@ void dipper_jpeg_close(dipper_jpeg_reader *reader) {
     if (!reader) return;
     /* Only frees memory, so that no error can occur. */
     jpeg_destroy_decompress(&reader->cinfo);
+    dipper_jpeg_entropy_end(reader->entropy);
     free(reader);
 }
 
@@ -206,7 +212,8 @@ static void note_components(dipper_jpeg_reader *reader) {
     }
 }
 
-dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, void *memory, size_t size) {
+dipper_jpeg_status dipper_jpeg_start(
+    dipper_jpeg_reader *reader, int eighths, bool is_flawless, void *memory, size_t size) {
     j_decompress_ptr cinfo = &reader->cinfo;
     if (setjmp(reader->errors.escape)) return failure(reader);
     use_coefficients((j_common_ptr)cinfo, memory, size);
@@ -224,6 +231,7 @@ dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, vo
     reader->started = true;
     note_components(reader);
     jpeg_start_decompress(cinfo);
+    if (eighths == 1 && is_flawless && !reader->has_several_scans) reader->entropy = dipper_jpeg_entropy_start(cinfo);
     /* The caller's rows have four bytes a pixel. */
     return cinfo->output_components == 4 ? DIPPER_JPEG_OK : DIPPER_JPEG_BROKEN;
 }
@@ -311,6 +319,7 @@ dipper_jpeg_status dipper_jpeg_read_rows(
         }
         if (jpeg_read_scanlines(cinfo, pointers, (JDIMENSION)count) == 0) break;
     }
+    if (dipper_jpeg_entropy_failed(reader->entropy)) return DIPPER_JPEG_FLAWED;
     int64_t good = good_rows(reader) - start;
     *done = good < (int64_t)cinfo->output_scanline - start ? good : (int64_t)cinfo->output_scanline - start;
     return *done < rows ? DIPPER_JPEG_TRUNCATED : DIPPER_JPEG_OK;

@@ -38,7 +38,8 @@ extension ImageCache {
         public var limits = DecodeLimits()
         /// The number of threads that decode and process; by default the number of active cores, at most eight. Urgent
         /// pictures come first. Of equal urgency, small pictures come before huge ones, and each file has its turn.
-        public var decodingThreads = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
+        /// A large AVIF picture that is decoded alone may use as many.
+        public var decodingThreads = DecodeOptions.cores
         /// The most memory, in bytes, that all pictures together may take while they are decoded and processed.
         /// Pictures that do not fit wait, urgent ones first; a picture larger than the limit is decoded alone.
         ///

@@ -32,7 +32,7 @@ extension ImageCache {
         let (tools, found) = (home(of: options).tools, Reference(Mutex<OtherSize?>(nil)))
         @Sendable func decodeOptions(_ other: OtherSize, _ isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions
         {
-            var decode = options.decodeOptions(tools.limits, isCancelled: isCancelled)
+            var decode = options.decodeOptions(tools, isCancelled: isCancelled)
             decode.firstFrameOnly = true
             if !other.isOriginal { decode.target = nil }
             return decode

@@ -77,7 +77,8 @@ public final class ImageCache: Sendable {
         var logger = configuration.data.logger
         logger[metadataKey: "category"] = "images"
         source = data.objectSource()
-        tools = ImageTools(codecs: configuration.codecs, limits: configuration.limits)
+        tools = ImageTools(
+            codecs: configuration.codecs, limits: configuration.limits, threads: configuration.decodingThreads)
         defaultStep = ImageStep(defaults, configuration.options.targetCache?.tools ?? tools)
         objects = data.makeObjectCache(
             memory: memory,
@@ -250,9 +251,7 @@ public final class ImageCache: Sendable {
         var source = ResponseSource.stale
         var newer: ImageTask?
         switch originals.use(of: entry.info, for: request) {
-        case .fresh:
-            originals.noteMemoryHit(key, queue)
-            source = .memory
+        case .fresh: source = .memory
         case .stale: break
         case .staleWhileRevalidating:
             // The claim comes first, so that a removal from now on revokes it.
@@ -263,6 +262,7 @@ public final class ImageCache: Sendable {
                 making(newest, options), asked, options, originals.callbackQueue(of: request))
         case .revalidate: return nil
         }
+        originals.noteMemoryHit(key, queue, source)
         return ImageResponse(
             options.handOut(entry.product.value()), source: source, info: entry.info, revalidation: newer)
     }

@@ -144,6 +144,7 @@ final class FetchSession: Sendable {
         let work = Task {
             // A call that is made only once must find the entries on disk.
             await cache.indexOpened()
+            await cache.connectShared()
             await body(self)
         }
         Interrupt.handle { [pictures, cache] in

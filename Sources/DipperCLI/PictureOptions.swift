@@ -96,6 +96,7 @@ extension [PictureSource] {
             images.cancelAll()
             images.data.cancelAll()
         }
+        await images.data.connectShared()
         let calls = map(call)
         var values: [Value?] = []
         for (source, call) in zip(self, calls) {

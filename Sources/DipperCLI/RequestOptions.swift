@@ -1,5 +1,6 @@
 import ArgumentParser
 import Dipper
+import DipperRedis
 import Foundation
 
 struct FetchOptions: ParsableArguments {
@@ -92,7 +93,22 @@ struct RequestOptions: ParsableArguments {
                 + "network does not count.", valueName: "SECONDS"))
     var timeout: Double?
 
+    @Option(
+        help: ArgumentHelp(
+            "A Redis or Valkey server through which machines share what they fetch, as redis://HOST, rediss://HOST or "
+                + "unix:///PATH; may be repeated. A password in it is in the list of processes: write @FILE for the "
+                + "first line of a file.", valueName: "URL"))
+    var shared: [String] = []
+
     func validate() throws {
+        #if !Redis
+            guard shared.isEmpty else {
+                throw ValidationError("This dipper has no Redis: build it with --traits Redis,GIF,WebP,AVIF.")
+            }
+        #endif
+        guard shared.isEmpty || !memoryOnly else {
+            throw ValidationError("--shared and --memory-only exclude each other.")
+        }
         guard [refresh, cacheOnly, memoryOnly].filter({ $0 }).count <= 1 else {
             throw ValidationError("--refresh, --cache-only and --memory-only exclude each other.")
         }
@@ -112,7 +128,17 @@ struct RequestOptions: ParsableArguments {
         configuration.retryPolicy = .exponential(retries: retries)
         configuration.timeout = timeout.map { .seconds($0) }
         if memoryOnly { configuration.directory = nil }
+        #if Redis
+            if !shared.isEmpty { configuration.tiers = [try RedisTier(shared.map(Self.server))] }
+        #endif
         return configuration
+    }
+
+    private static func server(_ text: String) throws -> String {
+        guard text.hasPrefix("@") else { return text }
+        let line = try URLList.read(String(text.dropFirst())).first
+        guard let line else { throw CommandFailure("the file of --shared names no server") }
+        return line
     }
 
     /// If all pictures are files, nothing is kept on disk.
@@ -121,6 +147,17 @@ struct RequestOptions: ParsableArguments {
         configuration.data = try self.configuration(store)
         if !sources.contains(where: \.isURL) { configuration.data.directory = nil }
         return configuration
+    }
+}
+
+extension DataCache {
+    /// A command makes its calls at once, so the servers of --shared must be there.
+    func connectShared() async {
+        #if Redis
+            for case let tier as RedisTier in configuration.tiers {
+                do throws(DipperError) { try await tier.connect() } catch { warn("\(tier.name): \(error)") }
+            }
+        #endif
     }
 }
 

@@ -14,7 +14,8 @@ extension DataCache {
     public struct Configuration: Sendable {
         /// The name of the cache in metrics and in the names of its threads.
         public var name = "data"
-        /// The folder of the disk tier; `nil` for memory only. Caches and processes of one user may share a folder.
+        /// The folder of the disk tier; `nil` for memory only. Caches and processes of one user may share a folder;
+        /// see ``leases``.
         ///
         /// The cache creates the folder with mode 0700, or takes an empty one, and marks it with a file named
         /// `dipper-cache`. It refuses a folder that is neither empty nor marked, or that belongs to another user: it
@@ -65,6 +66,19 @@ extension DataCache {
         public var tiers: [any Tier] = []
         /// The longest that a look-up in one of the ``tiers`` may take before the next one, or the network, is asked.
         public var tierTimeLimit = Duration.milliseconds(20)
+
+        /// How caches and processes that share the folder, or a service of the program's, fetch a key once for all of
+        /// them.
+        ///
+        /// While one fetches, the others wait without a slot of a queue. As soon as the entry is on disk they take it
+        /// from there. They share a failure as well, and an urgent call turns the prefetch of another process into an
+        /// urgent fetch. Who asks the network alone, such as by ``DataCache/getRemoteData(_:)``, does not wait.
+        ///
+        /// ```swift
+        /// configuration.leases.patience = .seconds(2)     // then one more fetches beside a process that hangs
+        /// configuration.leases.sharesFolder = false       // each process for itself
+        /// ```
+        public var leases = LeaseOptions()
 
         /// The cache policy of requests that have none of their own.
         public var cachePolicy = DataRequest.CachePolicy.useCache
@@ -284,7 +298,7 @@ extension DiskTier.Options {
             partialLimit: configuration.partialLimit, naming: configuration.fileNaming,
             compression: configuration.compression, recordCodec: configuration.recordCodec,
             evictionOrder: configuration.evictionOrder.onDisk, boot: configuration.boot,
-            faults: configuration.diskFaults,
+            faults: configuration.diskFaults, sharesLeases: configuration.leases.sharesFolder,
             name: configuration.name)
     }
 }

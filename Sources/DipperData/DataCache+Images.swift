@@ -148,9 +148,9 @@ extension DataCache {
         store.object(key, in: memory, for: request)
     }
 
-    /// Counts a memory hit of a cache that is built on this one, and tells the call. This cache was not asked.
-    package func noteMemoryHit(_ key: CacheKey, _ queue: FetchQueue) {
-        engine.events.call(key, queue, .success(.memory))
+    /// Counts an answer from the memory of a cache that is built on this one, and tells the call. This cache was not asked.
+    package func noteMemoryHit(_ key: CacheKey, _ queue: FetchQueue, _ source: ResponseSource = .memory) {
+        engine.events.call(key, queue, .success(source))
     }
 
     package func keepsOnDisk(_ request: DataRequest) -> Bool {

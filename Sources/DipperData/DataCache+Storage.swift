@@ -424,7 +424,7 @@ extension DataCache {
                 key: key, url: value.info.url, size: cost, stored: date, accessed: date, expires: expires)
             return ListedEntry(entry, value.info, .memory)
         }
-        var found = all.filter { text.isEmpty || $0.address.prefix { $0 != "?" }.lowercased().contains(text) }
+        var found = all.filter { text.isEmpty || $0.contains(text) }
         found.sort { (first: ListedEntry, second: ListedEntry) -> Bool in
             let (a, b) = query.isAscending ? (first, second) : (second, first)
             switch query.order {
@@ -483,6 +483,11 @@ package struct ListedEntry: Sendable {
     }
 
     fileprivate var address: String { entry.url.isEmpty ? entry.key.string : entry.url }
+
+    fileprivate func contains(_ text: String) -> Bool {
+        let made = entry.key.string.split(separator: "\n").dropFirst().first { $0.hasPrefix("#") }
+        return [address.prefix { $0 != "?" }, made ?? ""].contains { $0.lowercased().contains(text) }
+    }
 }
 
 extension DataResponse {

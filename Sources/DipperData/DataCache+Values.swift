@@ -71,7 +71,7 @@ extension DataCache {
         let step = ValueStep(type, decoder)
         let values = typedValues
         if let object = values.hit(origin, step) {
-            noteMemoryHit(request.cacheKey, queue)
+            noteMemoryHit(request.cacheKey, queue, object.basis.source)
             task.end(.success(object), nil)
         } else {
             ObjectCall.start(task, Making(values, origin, step))

@@ -42,7 +42,7 @@ public final class DataCache: Sendable {
 
     let engine: Engine
     let store: DataStore
-    let configuration: Configuration
+    package let configuration: Configuration
     let defaults: Call.Defaults
     package let completesRequests: Bool
     let pressure: PressureRelay
@@ -99,7 +99,7 @@ public final class DataCache: Sendable {
                 progressInterval: configuration.progressInterval, maximumRedirects: configuration.maximumRedirects,
                 readsFileURLs: configuration.readsFileURLs,
                 inFlightLimit: configuration.inFlightLimit, answerTLSChallenge: configuration.answerTLSChallenge,
-                proxyCredentials: configuration.proxyCredentials),
+                proxyCredentials: configuration.proxyCredentials, leases: configuration.leases),
             events: events)
         valueSource = ObjectSource(engine, defaults, watchesBytes: true)
         relay.connect(engine)

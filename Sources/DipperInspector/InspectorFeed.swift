@@ -25,15 +25,15 @@ extension Inspector {
         var cursor = Cursor()
         repeat {
             if model.withState(\.isOver) {
-                connection.write(Data("data: {\"over\":true}\n\n".utf8))
+                connection.tell("data: {\"over\":true}")
                 return
             }
             let message = changes(&cursor)
             if !message.isEmpty {
-                guard connection.write(Data("data: \(message)\n\n".utf8)) else { return }
+                guard connection.tell("data: \(message)") else { return }
                 cursor.beat = .now
             } else if .now - cursor.beat > .seconds(10) {
-                guard connection.write(Data(": still here\n\n".utf8)) else { return }
+                guard connection.tell(": still here") else { return }
                 cursor.beat = .now
             }
         } while !server.isStopped && connection.wait(100)

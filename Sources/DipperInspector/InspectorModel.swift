@@ -270,7 +270,8 @@ extension InspectorModel.State {
         case .stepBegan(let name):
             begin(event, "step \(name.prefix(100))", of: event.parent.flatMap { calls[$0]?.fetch })
         case .decodeEnded(let error), .stepEnded(let error): end(event, error?.shortDescription ?? "done")
-        case .writeBegan(let bytes): begin(event, "write of \(bytes) bytes", of: event.parent)
+        case .writeBegan(let bytes):
+            begin(event, "write of \(bytes) bytes", of: event.parent.flatMap { calls[$0]?.fetch } ?? event.parent)
         case .writeEnded(let isOnDisk): end(event, isOnDisk ? "on disk" : "not on disk")
         case .cleaned, .networkChanged, .memoryPressure, .missed: break
         }

@@ -1,4 +1,5 @@
 import Foundation
+import ProcessShims
 import Synchronization
 
 /// A server of HTTP/1.1 for the inspector's page alone: each connection brings one request, on a thread of its own.
@@ -38,6 +39,7 @@ final class InspectorServer: Sendable {
         /// The time in which a client must take some bytes, and all of an answer that is not a stream of events.
         static let stallSeconds = 10
         static let answerTime = Duration.seconds(60)
+        static let eventTime = Duration.seconds(10)
     }
 
     let url: URL
@@ -156,13 +158,12 @@ final class InspectorServer: Sendable {
         while !isStopped {
             var waiting = pollfd(fd: listener, events: Int16(POLLIN), revents: 0)
             _ = poll(&waiting, 1, -1)
-            let socket = accept(listener, nil, nil)
+            let socket = dipper_accept(listener)
             guard socket >= 0 else {
                 // Without a free descriptor, for example: it may be better soon.
                 if !isStopped, errno != EINTR, errno != EAGAIN, errno != ECONNABORTED { usleep(10_000) }
                 continue
             }
-            _ = fcntl(socket, F_SETFD, FD_CLOEXEC)
             let isTaken = open.withLock { open in
                 guard let count = open?.count, count < Limit.connections else { return false }
                 open?.insert(socket)
@@ -342,7 +343,7 @@ final class InspectorServer: Sendable {
 
         /// - Returns: `false` if the client has gone, takes no bytes for a while, or has not taken all in time.
         @discardableResult
-        func write(_ bytes: Data, by due: ContinuousClock.Instant? = nil) -> Bool {
+        fileprivate func write(_ bytes: Data, by due: ContinuousClock.Instant? = nil) -> Bool {
             bytes.withUnsafeBytes { (bytes: UnsafeRawBufferPointer) -> Bool in
                 var rest = bytes[...]
                 while !rest.isEmpty {
@@ -355,6 +356,10 @@ final class InspectorServer: Sendable {
                 return true
             }
         }
+
+        /// Sends an event to a page, which must take it in a time.
+        @discardableResult
+        func tell(_ event: String) -> Bool { write(Data("\(event)\n\n".utf8), by: .now + Limit.eventTime) }
 
         fileprivate func refuse(_ status: Int, _ text: String, waits: Bool = true) {
             let body = Data("\(text)\n".utf8)

@@ -23,7 +23,7 @@ extension DataCache {
         try await WaitTimeout.limit(limit, settleHooks) { "hooks had not returned" }
     }
 
-    /// Returns as soon as at least `count` fetches are parked, for lack of a network or for a back-off, and the hooks of
+    /// Returns as soon as at least `count` fetches are parked, for lack of a network, for a back-off or for another process, and the hooks of
     /// their tasks have been called. Fails at once if the cache shuts down before.
     ///
     /// ```swift

@@ -8,11 +8,15 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 static int describe(
@@ -66,6 +70,8 @@ int dipper_limit(pid_t id, uint64_t memory, uint64_t seconds) {
 
 int dipper_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
 
+int dipper_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC); }
+
 int dipper_event(void) { return eventfd(0, EFD_CLOEXEC); }
 
 int dipper_memory_file(const char *name) { return memfd_create(name, MFD_CLOEXEC); }
@@ -85,4 +91,55 @@ int dipper_clone(int from, int to) { return ioctl(to, FICLONE, from); }
 
 int dipper_rename_unless_taken(int folder, const char *name, int new_folder, const char *new_name) {
     return renameat2(folder, name, new_folder, new_name, RENAME_NOREPLACE);
+}
+
+static int place(int file, int command, short type, int64_t start, int64_t length, struct flock *lock) {
+    *lock = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = length};
+    return fcntl(file, command, lock);
+}
+
+int dipper_lock(int file, int64_t start, int64_t length) {
+    struct flock lock;
+    return place(file, F_OFD_SETLK, F_WRLCK, start, length, &lock);
+}
+
+int dipper_unlock(int file, int64_t start, int64_t length) {
+    struct flock lock;
+    return place(file, F_OFD_SETLK, F_UNLCK, start, length, &lock);
+}
+
+int64_t dipper_other_lock(int file, int64_t start, int64_t length) {
+    struct flock lock;
+    if (place(file, F_OFD_GETLK, F_WRLCK, start, length, &lock)) return -1;
+    return lock.l_type == F_UNLCK ? 0 : lock.l_len;
+}
+
+int dipper_local_socket(const char *path, int listens) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(address.sun_path, path);
+    int file = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (file < 0) return -1;
+    const struct sockaddr *name = (const struct sockaddr *)&address;
+    int failed = listens ? fchmod(file, 0600) || bind(file, name, sizeof address) || listen(file, SOMAXCONN)
+                         : connect(file, name, sizeof address);
+    if (!failed) return file;
+    int error = errno;
+    close(file);
+    errno = error;
+    return -1;
+}
+
+int dipper_local_accept(int socket) {
+    int file = accept4(socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (file < 0) return -1;
+    if (getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid()) return file;
+    close(file);
+    errno = EPERM;
+    return -1;
 }

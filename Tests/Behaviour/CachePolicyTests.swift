@@ -140,6 +140,7 @@ struct CachePolicyTests {
         #expect(!test.cache.hasData(for: a) && test.cache.memoryCount == 0 && test.cache.diskCount == 0)
         let files = folder.files.filter {
             !$0.hasPrefix("index.") && !["dipper-cache", "reserve"].contains($0) && !$0.hasSuffix(".lock")
+                && !$0.hasPrefix("leases/")
         }
         #expect(files.isEmpty)
     }

@@ -26,7 +26,7 @@ struct DecodeLimitTests {
             // A processor makes a second picture beside the first.
             (100_000, [Inverting()], 1),
             // Rows on their way to another size count too.
-            (400_000, [.downsample(width: 60, height: 50, .stretch)], 4),
+            (330_000, [.downsample(width: 60, height: 50, .stretch)], 4),
             (900_000, [.fitting(width: 200, height: 200, .scaleToFill)], 2),
             // A picture that is larger than the budget is made alone.
             (10_000, [], 1),

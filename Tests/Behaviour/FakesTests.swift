@@ -216,6 +216,19 @@ struct FakesTests {
         #expect(await model.texts.last == "failed")
     }
 
+    @Test("a parked call with header fields counts once")
+    func parkedOnce() async throws {
+        let test = TestCache()
+        test.network.isUp = false
+        let task = test.cache.getData(DataRequest(a).with(\.headers, ["Accept-Language": "de"]))
+        try await test.cache.waitForParked(1)
+        await #expect(throws: WaitTimeout.self) {
+            try await test.cache.waitForParked(2, within: .milliseconds(20))
+        }
+        task.cancel()
+        await test.cache.idle()
+    }
+
     @Test("a wait for parked calls goes on while their retry rule is asked, until the hooks have heard of the failure")
     func askedRule() async throws {
         let (test, answer) = (TestCache(), Gate())

@@ -16,18 +16,23 @@ struct FillsLinkTests {
 
     @Test("one fetch comes first; then as many run as bodies would arrive while an answer is waited for, and no more")
     func learns() async throws {
-        let (test, tasks) = prefetch(10)
+        let (test, tasks) = prefetch(100, upTo: 30)
         let first = try await test.transport.nextTransfer()
         #expect(test.cache.queueCounts.slowRunning == 1)
-        first.finish(with: Data(), metrics: metrics(wait: .milliseconds(150), body: .milliseconds(100)))
-        _ = await tasks[0].error
-        #expect(test.cache.queueCounts.slowRunning == 3)
-        try await test.transport.waitForTransfers(4)
-        for transfer in test.transport.transfers.dropFirst() {
-            transfer.finish(with: Data(), metrics: metrics(wait: .seconds(5), body: .milliseconds(100)))
+        for number in 0..<40 {
+            let transfer = number == 0 ? first : try await test.transport.nextTransfer()
+            transfer.finish(with: Data(), metrics: metrics(wait: .milliseconds(150), body: .seconds(1)))
+            _ = await tasks[number].error
+            // The clock stands still, so all bodies seem to arrive in one second.
+            #expect(test.cache.queueCounts.slowRunning <= (number < 15 ? 5 : 4), "one more while little is known")
         }
-        for task in tasks[1...3] { _ = await task.error }
-        #expect(test.cache.queueCounts.slowRunning == 4, "the limit")
+        #expect(test.cache.queueCounts.slowRunning == 4)
+        for number in 40..<60 {
+            try await test.transport.nextTransfer().finish(
+                with: Data(), metrics: metrics(wait: .seconds(500), body: .milliseconds(1)))
+            _ = await tasks[number].error
+        }
+        #expect(test.cache.queueCounts.slowRunning == 30, "the limit")
     }
 
     @Test("bodies that take long come one at a time again")

@@ -280,6 +280,19 @@ struct ImageCacheTests {
         #expect(again.cache.hasProcessedImage(for: request))
     }
 
+    @Test("a picture of another data cache is on its way as soon as one of the cache's own is")
+    func stateOverOriginals() async throws {
+        let data = TestCache()
+        for test in [TestImageCache { $0.originals = data.cache }, TestImageCache()] {
+            for number in 0..<20 {
+                let task = test.cache.getImage(url("\(number)"))
+                #expect(task.state == .transferring, "\(number)")
+                task.cancel()
+                #expect(await task.error == .cancelled)
+            }
+        }
+    }
+
     @Test("a shared data cache outlives one of two image caches; shutting down twice at once is fine")
     func sharedOriginals() async throws {
         let data = TestCache(folder: TemporaryFolder())

@@ -107,6 +107,20 @@ private struct Visitor: Sendable {
     }
 }
 
+/// Answers each request at once, and keeps none.
+private struct InstantTransport: Transport {
+    private struct Ended: Transfer {
+        func cancel() {}
+    }
+
+    func start(_ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void) -> any Transfer {
+        receive(.finished(.success(TransferResponse(body: Data()))))
+        return Ended()
+    }
+
+    func shutdown() async {}
+}
+
 @Suite("The inspector's page", .timeLimit(.minutes(2)))
 struct InspectorTests {
     private func inspected(
@@ -237,6 +251,21 @@ struct InspectorTests {
         }
     }
 
+    @Test("A client that sends its request a byte at a time is dropped after its limit")
+    func tricklingClient() async throws {
+        try await inspected { _, _, visitor in
+            let (port, begin) = (visitor.port, ContinuousClock.now)
+            let reply = try await Visitor.onThread {
+                let connection = try Visitor.connect(port)
+                var answer = pollfd(fd: connection.fileDescriptor, events: Int16(POLLIN), revents: 0)
+                // The next byte comes long before the client would be taken for silent.
+                repeat { Visitor.write("x", to: connection) } while poll(&answer, 1, 200) == 0
+                return String(decoding: Visitor.read(connection), as: UTF8.self)
+            }
+            #expect(reply.hasPrefix("HTTP/1.1 408 ") && ContinuousClock.now - begin < .seconds(20))
+        }
+    }
+
     @Test("A port that is in use, and an address that is none, are typed errors")
     func errors() async throws {
         try await inspected { test, inspector, visitor in
@@ -362,6 +391,44 @@ struct InspectorTests {
         }
     }
 
+    @Test("A page that is open for an hour of traffic does not make the program larger")
+    func hourOfTraffic() async {
+        await #expect(processExitsWith: .success) {
+            var configuration = DataCache.Configuration()
+            configuration.transport = InstantTransport()
+            configuration.cachePolicy = .bypass
+            configuration.memoryPressure = nil
+            let cache = DataCache(configuration)
+            var options = Inspector.Options()
+            options.historyLimit = 1_000
+            let inspector = Inspector(cache, options)
+            let live = try await Visitor(page: try inspector.start()).open()
+            Thread.detachNewThread {
+                var piece = [UInt8](repeating: 0, count: 64 << 10)
+                while recv(live.connection.fileDescriptor, &piece, piece.count, 0) > 0 {}
+            }
+            // The pages that the process has in memory.
+            func size() throws -> Int {
+                let fields = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ")
+                return (Int(fields[1]) ?? 0) * sysconf(Int32(_SC_PAGESIZE))
+            }
+            func fetch(_ count: Int, from first: Int) async throws {
+                for batch in stride(from: first, to: first + count, by: 50) {
+                    let tasks = (batch..<batch + 50).map { cache.getData(url("n\($0)")) }
+                    for task in tasks { _ = try await task.value }
+                }
+            }
+            try await fetch(3_000, from: 0)
+            let before = try size()
+            // Four fetches a second make 150,000 events in an hour.
+            try await fetch(15_000, from: 3_000)
+            let growth = try size() - before
+            #expect(growth < 4 << 20, "\(growth) bytes")
+            await inspector.stop()
+            await cache.shutdown()
+        }
+    }
+
     @Test("A page is told that the cache has shut down, and its stream ends")
     func shutDown() async throws {
         try await inspected { test, _, visitor in
@@ -416,6 +483,21 @@ struct InspectorTests {
             }
             #expect(try await rows(visitor, "limit=-1&offset=-5").count == 1)
         }
+    }
+
+    @Test("What is made of an entry is found by the steps that have made it")
+    func madeEntries() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let inspector = Inspector(test.cache)
+        let visitor = Visitor(page: try inspector.start())
+        try test.script(url("a?size=2"), .sample(40, 30))
+        try await test.load(ImageRequest(url("a?size=2")).processed(by: Inverting("Sepia")))
+        let found = try await rows(visitor, "search=test.sepia")
+        #expect(found.count == 1 && found.first?["made"] as? Bool == true)
+        #expect(try await rows(visitor, "search=host.test/a").count >= 1)
+        #expect(try await rows(visitor, "search=size").isEmpty)
+        await inspector.stop()
+        await test.cache.shutdown()
     }
 
     @Test("What a search finds is counted up to a limit")

@@ -182,6 +182,35 @@ struct RememberedFailureTests {
         #expect(try await test.ask(a).hasPrefix("back from "))
     }
 
+    @Test(
+        "of newer bytes, until what is on disk is removed: all of it, the entry by its URL or by its key",
+        arguments: [
+            { $0.clearDisk() }, { $0.removeData(for: url("a"), from: .disk) },
+            { $0.removeData(for: DataRequest(url("a")), from: .disk) },
+        ] as [@Sendable (DataCache) -> Void])
+    func clearedDisk(clear: @Sendable (DataCache) -> Void) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let fields: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=1000"]
+        test.transport.script(a, [.text("good", fields), .status(404)])
+        #expect(try await test.ask(a) == "good from network")
+        test.date.advance(by: 20)
+        for isRemembered in [false, true] {
+            let newer = try await test.cache.getData(a).response.revalidation
+            #expect(await newer?.error?.isRemembered == isRemembered)
+        }
+        clear(test.cache)
+        // One that comes after the removal, and was asked for before, is not remembered either.
+        test.transport.script(a, [])
+        let task = try #require(try await test.cache.getData(a).response.revalidation)
+        let transfer = try await test.transport.nextTransfer()
+        clear(test.cache)
+        transfer.finish(with: Data(), status: 404)
+        #expect(await task.error?.isRemembered == false)
+        test.transport.script(a, [.text("back")])
+        let newer = try await test.cache.getData(a).response.revalidation
+        #expect(try await newer?.value == Data("back".utf8))
+    }
+
     @Test("a failure that may pass gives way to an entry that may stand in for it")
     func standIn() async throws {
         let test = TestCache(folder: TemporaryFolder()) { $0.retryPolicy = .never }

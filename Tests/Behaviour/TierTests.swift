@@ -199,6 +199,77 @@ struct TierTests {
         #expect(shelf.records.value.isEmpty)
     }
 
+    @Test(
+        "a tier gets only what a shared cache may keep, whatever the policy of the cache",
+        arguments: [.http(), .immutable(), .shared()] as [FreshnessPolicy],
+        [
+            (["Cache-Control": "no-store"], [:]), (["Cache-Control": "private, max-age=60"], [:]),
+            (["Vary": "*"], [:]), (["CDN-Cache-Control": "private"], [:]), (["Set-Cookie": "id=1"], [:]),
+            ([:], ["Cache-Control": "private"]), ([:], ["Cache-Control": "no-store"]), ([:], ["Set-Cookie": "id=1"]),
+        ] as [(HTTPHeaders, HTTPHeaders)])
+    func policies(policy: FreshnessPolicy, fields: (answer: HTTPHeaders, redirect: HTTPHeaders)) async throws {
+        let test = TestCache {
+            $0.tiers = [shelf]
+            $0.freshness = policy
+        }
+        test.transport.script(a, [.redirect("/b", fields.redirect)])
+        test.transport.script(url("b"), [.text("here", fields.answer)])
+        test.transport.script(url("c"), [.redirect("/d")])
+        test.transport.script(url("d"), [.text("here")])
+        for (target, count) in [(a, 0), (url("c"), 1)] {
+            #expect(try await test.ask(target) == "here from network")
+            await test.cache.synchronize()
+            #expect(shelf.records.value.count == count, "\(target)")
+        }
+    }
+
+    @Test("a redirect handler that sends a cookie makes the answer one for its user")
+    func cookieOfHandler() async throws {
+        let test = cache(shelf)
+        test.transport.script(url("b"), [.redirect("/a")])
+        test.transport.script(a, [answer("mine")])
+        let handler = RedirectHandler.changing { $0.headers["Cookie"] = "id=1" }
+        #expect(try await test.ask(DataRequest(url("b")).with(\.redirectHandler, handler)) == "mine from network")
+        await test.cache.synchronize()
+        #expect(shelf.records.value.isEmpty)
+    }
+
+    @Test(
+        "a confirmed entry goes to a tier only if it did when it came, also after a restart", arguments: [true, false])
+    func confirmed(isPersonal: Bool) async throws {
+        let folder = TemporaryFolder()
+        let fields: HTTPHeaders = ["ETag": "\"1\""]
+        for run in 0..<2 {
+            let test = cache(shelf, folder: folder)
+            let first = run == 0 && isPersonal ? fields.adding("Set-Cookie", "id=1") : fields
+            test.transport.script(a, run == 0 ? [answer("here", first)] : [.status(304, fields)])
+            if run == 1 { test.date.advance(by: 501) }
+            #expect(try await test.ask(a) == "here from \(run == 0 ? "network" : "revalidated")")
+            await test.cache.synchronize()
+            #expect(shelf.records.value.count == (isPersonal ? 0 : 1))
+            shelf.records.update { $0 = [:] }
+            await test.cache.shutdown()
+        }
+    }
+
+    @Test("a record is fresh for no longer than s-maxage says, and has no field that private names")
+    func sharedRules() async throws {
+        let rules: HTTPHeaders = ["Cache-Control": "s-maxage=100, private=\"X-User\"", "X-User": "ada"]
+        let writer = cache(shelf)
+        writer.transport.script(a, [answer("here", rules)])
+        #expect(try await writer.cache.getData(a).response.headers["X-User"] == "ada")
+        #expect(try await writer.cache.getData(a).response.headers["X-User"] == "ada", "its own user's")
+        await writer.cache.synchronize()
+        for (age, source) in [(99, "shared"), (101, "network")] as [(TimeInterval, String)] {
+            let test = cache(shelf)
+            test.transport.script(a, [answer("here")])
+            test.date.advance(by: age)
+            let response = try await test.cache.getData(a).response
+            #expect(response.told == "here from \(source)" && response.headers["X-User"] == nil)
+            await test.cache.shutdown()
+        }
+    }
+
     @Test("records are encoded by the cache's codec; a cache without it asks the network")
     func encoded() async throws {
         func source(_ codec: AESCodec?) async throws -> ResponseSource {

@@ -177,6 +177,82 @@ struct CacheProxyTests {
         }
     }
 
+    private static let shared = ["--allow-private", "--shared-cache"]
+
+    @Test("with --shared-cache, s-maxage and CDN-Cache-Control say how long an answer is kept and whether it is")
+    func sharedFreshness() async throws {
+        try await withProxy(Self.shared) { proxy, server async throws in
+            for (number, (options, isKept)) in [
+                ("cacheControl=s-maxage=600", true), ("cacheControl=max-age=600,s-maxage=0", false),
+                ("cacheControl=no-store&header=CDN-Cache-Control:max-age=600", true),
+                ("cacheControl=max-age=600&header=CDN-Cache-Control:private", false),
+                ("cacheControl=max-age=600&header=CDN-Cache-Control:max-age=0,", true),
+            ].enumerated() {
+                let url = server.url("/bytes/10/s\(number)?\(options)")
+                #expect(try await proxy.get(url).status == 200)
+                let status = try await proxy.get(url).fields["cache-status"]
+                #expect(status == (isKept ? "dipper; hit; detail=memory" : "dipper; fwd=miss"), "\(options)")
+            }
+        }
+    }
+
+    @Test(
+        "with --shared-cache, an answer for one client is fetched once for each, also when several ask at once"
+    )
+    func sharedPersonal() async throws {
+        try await withProxy(Self.shared + ["--cookies"]) { proxy, server async throws in
+            for (number, options) in [
+                "cacheControl=private,max-age=60", "cacheControl=no-store",
+                "cacheControl=max-age=60&header=Set-Cookie:a=b",
+            ].enumerated() {
+                let url = server.url("/bytes/10/p\(number)?delay=200&\(options)")
+                async let first = proxy.get(url)
+                async let second = proxy.get(url)
+                for answer in try await [first, second, proxy.get(url)] {
+                    #expect(answer.status == 200 && answer.fields["set-cookie"] == (number == 2 ? "a=b" : nil))
+                    #expect(answer.fields["cache-status"] == "dipper; fwd=miss")
+                }
+                #expect(server.requests(to: "/bytes/10/p\(number)").count == 3, "one for each")
+            }
+        }
+    }
+
+    @Test(
+        "with --shared-cache, the answer to Authorization is kept if the server permits it, and other credentials pass by"
+    )
+    func sharedCredentials() async throws {
+        try await withProxy(Self.shared) { proxy, server async throws in
+            for (number, (field, directives, isKept)) in [
+                ("Authorization: Basic YTpi", "max-age=60", false),
+                ("Authorization: Basic YTpi", "public,max-age=60", true),
+                ("Authorization: Basic YTpi", "s-maxage=60", true), ("X-Api-Key: abc", "public,max-age=60", false),
+            ].enumerated() {
+                let url = server.url("/bytes/10/c\(number)?cacheControl=\(directives)")
+                #expect(try await proxy.get(url, "-H", field).status == 200)
+                let name = String(field.prefix { $0 != ":" })
+                #expect(server.requests(to: "/bytes/10/c\(number)").first?.header(name) != nil)
+                let status = try await proxy.get(url).fields["cache-status"]
+                #expect(
+                    status == (isKept ? "dipper; hit; detail=memory" : "dipper; fwd=miss"), "\(field) \(directives)")
+            }
+        }
+    }
+
+    @Test("with --shared-cache, no stale answer is given out that a shared cache must not use")
+    func sharedGoneServer() async throws {
+        let server = try await FaultServer.start()
+        try await withProxy(Self.shared) { proxy, _ async throws in
+            let (own, shared) = (
+                "max-age=0", ["s-maxage=0", "max-age=0,proxy-revalidate", "max-age=0,must-revalidate"]
+            )
+            let urls = ([own] + shared).map { server.url("/bytes/10/a\($0.count)?cacheControl=\($0)") }
+            for url in urls { #expect(try await proxy.get(url).status == 200) }
+            await server.stop()
+            #expect(try await proxy.get(urls[0]).fields["cache-status"] == "dipper; hit; detail=stale")
+            for url in urls.dropFirst() { #expect(try await proxy.get(url).status == 502) }
+        }
+    }
+
     @Test(
         "a name that is not this machine's is not answered unless others are served, nor loopback addresses without leave"
     )

@@ -98,7 +98,7 @@ struct PowerCut {
             var isFolder: ObjCBool = false
             let file = folder.path + "/" + path
             if FileManager.default.fileExists(atPath: file, isDirectory: &isFolder), isFolder.boolValue { continue }
-            if path.hasSuffix("-shm") { continue }
+            if path.hasSuffix("-shm") || path.contains("leases/") { continue }
             let bytes = FileManager.default.contents(atPath: file)
             guard let recorded = whole[path], bytes == Data(recorded) else {
                 throw UnknownCall(name: "the recording does not tell how \(path) came about")

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
-# Without DipperGTK, which is in a build with the trait GTK.
+# Without DipperGTK and DipperTracing, which are in a build with their traits.
 LIBRARIES = ["Dipper", "DipperData", "DipperInspector", "DipperTesting"]
 # The protocols that a protocol includes. The last three are those of every type, or of every Sendable one.
 IMPLIED = {

@@ -62,7 +62,7 @@ def main(target):
                 + "\n".join(f"        {line}".rstrip() for line in code)
                 + "\n#sourceLocation()\n    }\n"
             )
-    text = "// swift-format-ignore-file\nimport Dipper\nimport DipperInspector\nimport DipperTesting\nimport Dispatch\nimport Foundation\nimport Testing\n\n"
+    text = "// swift-format-ignore-file\nimport Dipper\nimport DipperInspector\nimport DipperTesting\nimport DipperTracing\nimport Dispatch\nimport Foundation\nimport Testing\n\n"
     text += "".join(steps()).rstrip("\n") + "\n"
     for owner, all in functions.items():
         text += f"\nextension {owner} {{\n" + "\n".join(all) + "}\n"

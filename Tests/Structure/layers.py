@@ -15,7 +15,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2]
 LAYERS = {
     "Sources/DipperData": [
-        ".", "Prefetching", "Objects", "Engine", "Tiers", "Storage", "Network", "Observing", "Requests", "HTTP",
+        ".", "Prefetching", "Objects", "Engine", "Tiers", "Storage", "Leases", "Network", "Observing", "Requests", "HTTP",
         "Loop", "Model", "Support", "Redaction",
     ],
     "Sources/Dipper": [

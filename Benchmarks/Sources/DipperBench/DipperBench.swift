@@ -12,7 +12,7 @@ struct DipperBench: AsyncParsableCommand {
             + ".",
         subcommands: [
             Compare.self, WriteChild.self, PrefetchChild.self, LinkChild.self, ThroughputChild.self,
-            PhotographsChild.self, ScrollingChild.self, AnimationChild.self,
+            PhotographsChild.self, ScrollingChild.self, AnimationChild.self, ScaleChild.self,
         ],
         defaultSubcommand: Compare.self)
 }
@@ -22,12 +22,15 @@ struct Compare: AsyncParsableCommand {
 
     static let comparisons: [any Comparison] = [
         MemoryHit(), ImageHit(), Evicting(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(),
-        Revalidation(),
+        Revalidation(), Observing(),
         PeakMemory(),
         LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
+        Scaling(),
     ]
     /// The comparisons of a quick run.
-    private static let quick: Set = ["memory", "imagehit", "evict", "queued", "disk", "fetch", "revalidate", "link"]
+    private static let quick: Set = [
+        "memory", "imagehit", "evict", "queued", "disk", "fetch", "revalidate", "observe", "link",
+    ]
 
     @Argument(help: "Run these comparisons only, and leave the other sections of RESULTS.md as they are.")
     var names: [String] = []
@@ -58,12 +61,13 @@ struct Compare: AsyncParsableCommand {
         defer { CleanUp.all() }
         let bench = try Bench(
             package: URL(fileURLWithPath: folder, isDirectory: true), rounds: rounds, isQuick: quick)
-        let last = Ratios(bench)
+        let last = try History(bench)
+        let version = try latestVersion(bench)
         let load = Machine.load.flatMap { Double($0) } ?? 0
-        // A run of all comparisons starts both files anew.
+        // A run of all comparisons starts the file anew.
         var report = Report(bench, keepsOthers: !names.isEmpty)
-        var now = names.isEmpty ? Ratios() : last
-        var measured = Ratios()
+        var now = last
+        var measured: [(comparison: String, checks: [Check])] = []
         var failures: [String] = []
         for comparison in Self.comparisons {
             guard names.isEmpty ? !quick || Self.quick.contains(comparison.name) : names.contains(comparison.name)
@@ -83,14 +87,16 @@ struct Compare: AsyncParsableCommand {
             }
             if let problem { say(problem) }
             say("(\((monotonicSeconds() - start).short) s)")
-            measured.set(comparison.name, tables.flatMap(\.checks))
-            now.set(comparison.name, tables.flatMap(\.checks))
+            measured.append((comparison.name, tables.flatMap(\.checks)))
+            now.set(comparison.name, tables.flatMap(\.checks), of: version)
             guard !quick else { continue }
             report.set(comparison, tables, problem)
-            try report.write(order: Self.comparisons.map(\.title))
+            try report.write(Summary(now), order: Self.comparisons.map(\.title))
             try now.write(bench)
         }
-        say(measured.summary(last).markdown)
+        say(last.table(of: measured).markdown)
+        let missing = names.isEmpty && !quick ? Summary(now).missing : []
+        if !missing.isEmpty { say("Without a figure for the summary: \(missing.joined(separator: "; ")).") }
         if load > 1 {
             say("Other programs were running (load average \(load) at the start): these figures are not reliable.\n")
         }

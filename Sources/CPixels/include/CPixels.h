@@ -36,23 +36,37 @@ void pixels_swap_red_blue(uint8_t *to, const uint8_t *from, size_t count);
 void pixels_add_rows(
     uint16_t *sums, const uint8_t *rows, size_t stride, size_t height, size_t width, bool begins);
 
-// Adds up each box of pixels, four numbers a pixel, colour by colour. The last box has the remaining pixels. At most
-// 256 pixels a box, so that the result is exact. sums: width × 4 numbers; to: (width + box - 1) / box × 4 numbers.
-void pixels_add_boxes(float *to, const uint16_t *sums, size_t width, size_t box);
-
-// Converts bytes to numbers, as pixels_add_boxes does for boxes of one pixel. count numbers.
+// Converts bytes to numbers. count numbers.
 void pixels_widen(float *to, const uint8_t *from, size_t count);
 
-// Weighs pixels along a row: pixel x of the result is the sum of counts[x] pixels from starts[x] on, each multiplied by
-// its weight in weights[x × taps…]. to: width × 4 numbers; from: reaches to the end of the last range.
-void pixels_weigh_row(
-    float *to, size_t width, const float *from, const int32_t *starts, const int32_t *counts, const float *weights,
-    size_t taps);
+// A resampler's numbers come in pairs, because processors have an instruction that multiplies two numbers by two
+// weights and adds the products. Of two rows, each two pixels side by side are 16 numbers: of the upper row both
+// reds, greens, blues and alphas, then of the lower row. A full byte is 255 × 128.
 
-// Weighs rows and rounds: the result is the sum of count rows, each multiplied by its weight, from row first on in a
-// ring of `rows` rows of width × 4 numbers each. Alpha is clamped to 0…255 and colours to 0…alpha. to: width × 4 bytes.
+// Makes one of the two rows from pixels. from: width × 4 bytes; to: the first number of the row.
+void pixels_pair_bytes(int16_t *to, const uint8_t *from, size_t width);
+
+// Makes one of the two rows from the means of squares of four pixels. A last column alone counts half. from: two rows
+// of width pixels, stride bytes apart.
+void pixels_pair_squares(int16_t *to, const uint8_t *from, size_t stride, size_t width);
+
+// Makes one of the two rows from sums of columns: the sum of each box of columns divided by area, the number of
+// pixels of a whole box. The last box has the remaining columns. sums: width × 4 numbers; area: at most 65,536.
+void pixels_pair_boxes(int16_t *to, const uint16_t *sums, size_t width, size_t box, size_t area);
+
+// Weighs both rows: pixel x of the result is the sum of counts[x] pairs of pixels from pair starts[x] on, each
+// multiplied by its pair of weights in weights[x × taps…]. A weight of 1 is 16,384. to: width × 8 numbers, of each
+// pixel and colour that of the upper and that of the lower row, 255 × 64 for a full byte; from: reaches to the end of
+// the last range.
+void pixels_weigh_row(
+    int16_t *to, size_t width, const int16_t *from, const int32_t *starts, const int32_t *counts,
+    const int16_t *weights, size_t taps);
+
+// Weighs rows and rounds: the result is the sum of count pairs of rows, each multiplied by its pair of weights, from
+// pair first on in a ring of `rows` pairs of width × 8 numbers each. Alpha is clamped to 0…255 and colours to
+// 0…alpha. to: width × 4 bytes.
 void pixels_weigh_rows(
-    uint8_t *to, size_t width, const float *ring, size_t rows, size_t first, const float *weights, size_t count);
+    uint8_t *to, size_t width, const int16_t *ring, size_t rows, size_t first, const int16_t *weights, size_t count);
 
 // Places pixels as an orientation requires: pixel (x, y) goes to `to + x × step_x + y × step_y` bytes. One of the steps
 // is 4 or -4. from: height rows of width pixels, stride bytes apart.

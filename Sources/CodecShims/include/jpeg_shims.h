@@ -17,6 +17,8 @@ typedef enum dipper_jpeg_status {
     DIPPER_JPEG_BROKEN_OFF,
     DIPPER_JPEG_TOO_MANY_SCANS,
     DIPPER_JPEG_NO_MEMORY,
+    /* The file has a flaw. Another reader, that is not told it has none, decides what it is worth. */
+    DIPPER_JPEG_FLAWED,
 } dipper_jpeg_status;
 
 typedef enum dipper_jpeg_colors {
@@ -50,8 +52,10 @@ dipper_jpeg_status dipper_jpeg_read_header(
 
 /* Begins to decode to eighths of the size, as RGBA or, if the colours are CMYK, as four bytes a pixel as they are
    stored. The coefficients of a file with several scans are in `memory`, of at least `coefficient_bytes` of the header,
-   which must stay until the reader is closed; with NULL in libjpeg's own. */
-dipper_jpeg_status dipper_jpeg_start(dipper_jpeg_reader *reader, int eighths, void *memory, size_t size);
+   which must stay until the reader is closed; with NULL in libjpeg's own. With is_flawless, an eighth is decoded faster,
+   as long as the file has no flaw. */
+dipper_jpeg_status dipper_jpeg_start(
+    dipper_jpeg_reader *reader, int eighths, bool is_flawless, void *memory, size_t size);
 
 /* The size of the decoded picture in pixels; known after the start. */
 int64_t dipper_jpeg_output_width(const dipper_jpeg_reader *reader);

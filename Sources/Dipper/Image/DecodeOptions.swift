@@ -1,3 +1,5 @@
+import Foundation
+
 /// Options for decoding a picture.
 ///
 /// ```swift
@@ -41,6 +43,9 @@ public struct DecodeOptions: Sendable {
     }
 
     static let rowsAtATime = 64
+    /// The most threads that a decoder may use, its caller's among them.
+    var threads = Self.cores
+    static let cores = max(1, min(8, ProcessInfo.processInfo.activeProcessorCount))
 
     /// Throws `DipperError.cancelled` if the decode was cancelled. Decoders call this method every few rows.
     public func checkCancelled() throws(DipperError) {

@@ -3,6 +3,7 @@ import Foundation
 struct ImageTools: Sendable {
     let codecs: CodecRegistry
     let limits: DecodeLimits
+    let threads: Int
 }
 
 /// A step by which a picture is made: the decoding, or one processor of a request.
@@ -49,7 +50,7 @@ final class ImageStep: ObjectStep {
     private func decodeOptions(
         for material: Material, isCancelled: @escaping @Sendable () -> Bool = { false }
     ) -> DecodeOptions {
-        var decode = options.decodeOptions(tools.limits, isCancelled: isCancelled)
+        var decode = options.decodeOptions(tools, isCancelled: isCancelled)
         switch material {
         case .bytes where !isStored:
             // The whole picture, for all that is made from it.
@@ -88,7 +89,7 @@ final class ImageStep: ObjectStep {
     func previews() -> (any PreviewScan)? { options.options.extractor == nil ? PictureScan() : nil }
 
     func preview(of data: Data, _ task: MakingTask) -> Product? {
-        var decode = options.decodeOptions(tools.limits, isCancelled: task.isCancelled)
+        var decode = options.decodeOptions(tools, isCancelled: task.isCancelled)
         decode.allowsPartial = true
         // Frames that are decoded on demand would keep the bytes.
         decode.firstFrameOnly = true

@@ -55,7 +55,7 @@ final class ResolvedOptions: Sendable {
         return calling
     }
 
-    func decodeOptions(_ limits: DecodeLimits, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
+    func decodeOptions(_ tools: ImageTools, isCancelled: @escaping @Sendable () -> Bool) -> DecodeOptions {
         var decode = DecodeOptions()
         // Without a processor that uses the scale, requests that differ only in scale share a key, and so one picture.
         if chain.usesScale, let scale = options.scale { decode.scale = scale }
@@ -63,7 +63,8 @@ final class ResolvedOptions: Sendable {
         decode.firstFrameOnly = options.firstFrameOnly ?? false
         decode.preloadsFrames = options.preloadsFrames ?? false
         decode.allowsPartial = options.allowsPartial ?? false
-        decode.limits = limits
+        decode.limits = tools.limits
+        decode.threads = tools.threads
         decode.isCancelled = isCancelled
         return decode
     }

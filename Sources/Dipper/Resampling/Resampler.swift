@@ -1,14 +1,16 @@
 import CPixels
 import Foundation
 
-/// Resamples rows that come from top to bottom, with premultiplied colours. Each is weighed horizontally and kept, in
-/// single precision, until all rows of the result that depend on it are made.
+/// Resamples rows that come from top to bottom, with premultiplied colours. Each two are weighed horizontally and kept, in
+/// 16 bits, until all rows of the result that depend on them are made.
 struct Resampler: ~Copyable {
     private let columns: ResampleAxis
     private let rows: ResampleAxis
     private let sums: PixelStorage
+    /// Two rows of boxes, in pairs as `CPixels.h` describes them.
     private let wide: PixelStorage
     private let ring: PixelStorage
+    /// In pairs.
     private let ringRows: Int
     private var rowsInSums = 0
     private var boxRows = 0
@@ -20,8 +22,10 @@ struct Resampler: ~Copyable {
         let rows = ResampleAxis(from: source.height, to: target.height)
         let ringRows = max(1, Int(rows.counts.max() ?? 1))
         let sums = try PixelStorage(byteCount: source.width * 8)
-        let wide = try PixelStorage(byteCount: columns.boxes * 16)
+        let wide = try PixelStorage(byteCount: (columns.boxes + 1) / 2 * 32)
         let ring = try PixelStorage(byteCount: ringRows * target.width * 16)
+        // Of a pair that has no second, the weight is zero.
+        wide.base.initializeMemory(as: UInt8.self, repeating: 0, count: (columns.boxes + 1) / 2 * 32)
         (self.columns, self.rows) = (columns, rows)
         (self.sums, self.wide, self.ring) = (sums, wide, ring)
         self.ringRows = ringRows
@@ -30,8 +34,8 @@ struct Resampler: ~Copyable {
     static func byteCount(from source: PixelSize, to target: PixelSize) -> Int {
         ResampleAxis.byteCount(from: source.width, to: target.width)
             + ResampleAxis.byteCount(from: source.height, to: target.height)
-            + source.width * 24
-            + ResampleAxis.taps(from: source.height, to: target.height) * target.width * 16
+            + source.width * 24 + 16
+            + ResampleAxis.taps(from: source.height, to: target.height) * target.width * 8
     }
 
     /// Takes `count` rows, `stride` bytes apart, and writes the rows of the result that are complete.
@@ -41,40 +45,44 @@ struct Resampler: ~Copyable {
         while rest > 0, boxRows < rows.boxes {
             let height = min(rows.box, rows.source - boxRows * rows.box)
             let taken = min(rest, height - rowsInSums)
-            let values = wide.base.assumingMemoryBound(to: Float.self)
+            let values = wide.base.assumingMemoryBound(to: Int16.self) + boxRows % 2 * 8
             if columns.box == 1, rows.box == 1 {
-                pixels_widen(values, next, columns.source * 4)
+                pixels_pair_bytes(values, next, columns.source)
+            } else if columns.box == 2, rows.box == 2, taken == 2 {
+                pixels_pair_squares(values, next, stride, columns.source)
             } else {
                 let columnSums = sums.base.assumingMemoryBound(to: UInt16.self)
                 pixels_add_rows(columnSums, next, stride, taken, columns.source * 4, rowsInSums == 0)
                 if rowsInSums + taken == height {
-                    pixels_add_boxes(values, columnSums, columns.source, columns.box)
+                    pixels_pair_boxes(values, columnSums, columns.source, columns.box, columns.box * rows.box)
                 }
             }
             rowsInSums += taken
             rest -= taken
             next += stride * taken
             if rowsInSums == height {
-                keep(values)
-                makeRows(&result)
+                (boxRows, rowsInSums) = (boxRows + 1, 0)
+                if boxRows % 2 == 0 || boxRows == rows.boxes {
+                    keep()
+                    makeRows(&result)
+                }
             }
         }
     }
 
-    private mutating func keep(_ values: UnsafePointer<Float>) {
-        let row = ring.base.assumingMemoryBound(to: Float.self) + boxRows % ringRows * columns.target * 4
+    private mutating func keep() {
+        let row = ring.base.assumingMemoryBound(to: Int16.self) + (boxRows - 1) / 2 % ringRows * columns.target * 8
+        let values = UnsafePointer(wide.base.assumingMemoryBound(to: Int16.self))
         pixels_weigh_row(
             row, columns.target, values, columns.starts, columns.counts, columns.weights, columns.taps)
-        boxRows += 1
-        rowsInSums = 0
     }
 
     private mutating func makeRows(_ result: inout OrientedRows) {
-        let values = UnsafePointer(ring.base.assumingMemoryBound(to: Float.self))
+        let values = UnsafePointer(ring.base.assumingMemoryBound(to: Int16.self))
         rows.weights.withUnsafeBufferPointer { weights in
             while done < rows.target, let base = weights.baseAddress {
                 let (start, count) = (Int(rows.starts[done]), Int(rows.counts[done]))
-                guard start + count <= boxRows else { return }
+                guard start + count <= (boxRows + 1) / 2 else { return }
                 let to = result.memory(rows: 1).base.assumingMemoryBound(to: UInt8.self)
                 pixels_weigh_rows(
                     to, columns.target, values, ringRows, start % ringRows, base + done * rows.taps, count)
@@ -98,11 +106,13 @@ private struct ResampleAxis {
     /// The number of pixels added up before weighing. The last box may have fewer.
     let box: Int
     let boxes: Int
+    /// In pairs of boxes.
     private(set) var starts: [Int32] = []
     private(set) var counts: [Int32] = []
     /// The number of ``weights`` for each pixel of the target.
     let taps: Int
-    private(set) var weights: [Float]
+    /// In units of 1 / 16,384, for whole boxes.
+    private(set) var weights: [Int16]
 
     /// In pixels: sums of 256 bytes fit into 16 bits.
     static let longestBox = 256
@@ -115,7 +125,7 @@ private struct ResampleAxis {
         taps = Self.taps(from: source, to: target)
         starts.reserveCapacity(target)
         counts.reserveCapacity(target)
-        weights = [Float](repeating: 0, count: target * taps)
+        weights = [Int16](repeating: 0, count: target * taps)
         for pixel in 0..<target { weigh(pixel) }
     }
 
@@ -125,20 +135,19 @@ private struct ResampleAxis {
     }
 
     static func taps(from source: Int, to target: Int) -> Int {
-        if source == target { return 1 }
+        if source == target { return 2 }
         let radius = LanczosKernel.support * max(1, Double(source) / Double(target))
-        return Int(2 * radius / Double(box(from: source, to: target))) + 5
+        // Even, with room for a weight of zero before the first.
+        return (Int(2 * radius / Double(box(from: source, to: target))) + 7) & ~1
     }
 
     static func byteCount(from source: Int, to target: Int) -> Int {
-        target * (taps(from: source, to: target) * 4 + 8)
+        target * (taps(from: source, to: target) * 2 + 8)
     }
 
     private mutating func weigh(_ pixel: Int) {
         guard source != target else {
-            starts.append(Int32(pixel))
-            counts.append(1)
-            weights[pixel] = 1
+            keep([1], of: pixel, from: pixel)
             return
         }
         let scale = Double(source) / Double(target)
@@ -167,9 +176,21 @@ private struct ResampleAxis {
         // Weights of zero at both ends are left out, so that nothing is read for them.
         let low = found.firstIndex { abs($0) > 1e-9 } ?? 0
         let high = found.lastIndex { abs($0) > 1e-9 } ?? low
-        starts.append(Int32(first + low))
-        counts.append(Int32(high - low + 1))
-        for index in low...high { weights[pixel * taps + index - low] = Float(found[index] / total) }
+        keep(found[low...high].map { $0 / total * Double(box) }, of: pixel, from: first + low)
+    }
+
+    /// Keeps weights from a box on, the first of a pair with a weight of zero if need be.
+    private mutating func keep(_ exact: [Double], of pixel: Int, from first: Int) {
+        starts.append(Int32(first / 2))
+        counts.append(Int32((first + exact.count + 1) / 2 - first / 2))
+        // What rounding takes from a weight goes to the next, so that a plain colour stays as it is.
+        var rest = 0.0
+        for (index, weight) in exact.enumerated() {
+            let share = Double(min(box, source - (first + index) * box)) / Double(box)
+            let wanted = weight * 16384 + rest / share
+            weights[pixel * taps + first % 2 + index] = Int16(clamping: Int(wanted.rounded()))
+            rest = (wanted - wanted.rounded()) * share
+        }
     }
 }
 

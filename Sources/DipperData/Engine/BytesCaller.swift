@@ -70,6 +70,7 @@ extension BytesCaller {
 
     private func end(withOld found: FoundEntry, in engine: Engine) {
         let (newer, waiter) = engine.renewal(call)
+        engine.events.trace { $0.joined(newer.eventID, by: eventID) }
         if let waiter {
             // An entry that is removed before the loop takes the call is not brought back.
             let claim = engine.store.history.claim(call.key, of: call.request.plainKey)

@@ -86,12 +86,10 @@ final class Call: Sendable {
     func looksUp(in store: DataStore) -> Bool {
         (store.disk != nil || store.tiers != nil) && cachePolicy.readsDisk && !isRenewal
     }
+    /// Whether nothing in the request says who asks. Only such requests use the tiers that others read.
     var mayBeShared: Bool {
         guard request.url != nil, request.url?.user == nil else { return false }
-        let isPersonal = request.headers.fields.contains {
-            ["authorization", "cookie", "proxy-authorization"].contains($0.name.lowercased())
-        }
-        return !isPersonal && !request.isForThisProcess && !(request.hasHooks && request.hooks.changesRequests)
+        return !request.headers.hasCredentials && !(request.hasHooks && request.hooks.changesRequests)
     }
     var keepsOnDisk: Bool { mayKeepOnDisk && renewsOnDisk }
     var renewsOnDisk: Bool {
@@ -129,19 +127,24 @@ final class Call: Sendable {
     }
 
     func use(of info: EntryInfo, at now: TimeInterval) -> StoredUse {
-        if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives { return .fresh }
+        if info.freshness.isFresh(at: now), info.variant == nil, !hasDirectives, !freshness.isShared { return .fresh }
         return info.isChosen(by: request.headers) ? use(ofChosen: info, at: now) : .revalidate
     }
 
     func use(ofChosen info: EntryInfo, at now: TimeInterval) -> StoredUse {
-        freshness.ignoresServer ? .fresh : StoredAnswer(info).use(for: request.headers, at: now)
+        freshness.ignoresServer ? .fresh : answer(info).use(for: request.headers, at: now)
+    }
+
+    func answer(_ info: EntryInfo) -> StoredAnswer {
+        StoredAnswer(
+            status: info.status, headers: info.headers, freshness: info.freshness, isShared: freshness.isShared)
     }
 
     /// Whether the call may end with a remembered failure.
     func recalls(_ failure: EntryInfo, hasDisk: Bool, at now: TimeInterval) -> Bool {
         mayFetch && !insistsOnNetwork && (cachePolicy.readsDisk || !hasDisk) && !hasOwnValidation
             && failureLifetime > .zero && failure.isChosen(by: request.headers)
-            && StoredAnswer(failure).use(for: request.headers, at: now) == .fresh
+            && answer(failure).use(for: request.headers, at: now) == .fresh
     }
 
     func isAnswered(byAccepted info: EntryInfo, at now: TimeInterval) -> Bool {
@@ -149,14 +152,8 @@ final class Call: Sendable {
         case .fresh, .stale, .staleWhileRevalidating: true
         case .revalidate:
             cachePolicy == .cacheOnly && info.isChosen(by: request.headers)
-                && StoredAnswer(info).mayServeDisconnected(for: request.headers)
+                && answer(info).mayServeDisconnected(for: request.headers)
         }
-    }
-}
-
-extension StoredAnswer {
-    init(_ info: EntryInfo) {
-        self.init(status: info.status, headers: info.headers, freshness: info.freshness)
     }
 }
 

@@ -12,6 +12,15 @@ struct FoundEntry: Sendable {
     var revalidation: DataTask?
 }
 
+/// The bytes that a stored form is made of.
+struct FormBasis: Sendable {
+    let key: CacheKey
+    /// The right to keep what is made of them.
+    let claim: Claim
+    /// Returns when those that are here were stored: a form of older ones is out of date. Reads the index.
+    let present: @Sendable () -> TimeInterval
+}
+
 extension EntryInfo {
     var storedDate: Date { Date(timeIntervalSince1970: stored) }
 
@@ -124,11 +133,17 @@ final class DataStore: Sendable {
         }
     }
 
-    private func take(_ key: CacheKey, _ call: Call, from tiers: SharedTiers) async -> StoredData? {
+    private func take(
+        _ key: CacheKey, _ call: Call, from tiers: SharedTiers, madeOf basis: FormBasis? = nil,
+        notBefore earliest: TimeInterval = -.infinity
+    ) async -> StoredData? {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key, of: call.request.plainKey)
-        guard let found = await tiers.record(of: key)?.value, history.admits(found.info),
-            let record = diskRecord(found, for: key, call, stored: found.info.storedDate)
+        let claim = history.claim(key, of: call.request.plainKey, within: basis?.claim)
+        guard let found = await tiers.record(of: key, madeOf: basis?.key)?.value, history.admits(found.info),
+            found.info.stored >= earliest,
+            let record = diskRecord(
+                StoredData(data: found.data, info: found.info.with(audience: .everybody)), for: key, call,
+                stored: found.info.storedDate)
         else { return nil }
         disk?.write(record, claim: claim, isLatest: true)
         memory.insert(
@@ -149,12 +164,30 @@ final class DataStore: Sendable {
         if readers?.add(place, work) == nil { thread.async(execute: work) }
     }
 
+    /// Looks up a stored form in memory and on disk, on a reader's thread, and then in the tiers below.
     func read(
-        _ key: CacheKey, for call: Call, _ place: Workers.Place, _ answer: @escaping @Sendable (StoredData?) -> Void
+        _ key: CacheKey, for call: Call, _ place: Workers.Place, madeOf basis: FormBasis,
+        _ answer: @escaping @Sendable (StoredData?, ResponseSource) -> Void
     ) -> Workers.Ticket? {
-        if let lookUp = readers?.add(place, { answer(self.peek(key, for: call)?.value) }) { return lookUp }
-        answer(inMemory(key, for: call))
+        let lookUp = readers?.add(
+            place,
+            {
+                if let value = self.peek(key, for: call)?.value { return answer(value, .disk) }
+                guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, .disk) }
+                let present = basis.present()
+                tiers.run(isUrgent: place.rank == .urgent) {
+                    let form = await self.take(key, call, from: tiers, madeOf: basis, notBefore: present)
+                    answer(form, .shared)
+                }
+            })
+        if let lookUp { return lookUp }
+        answer(inMemory(key, for: call), .disk)
         return nil
+    }
+
+    /// When the bytes of a key were stored, in seconds since 1970; minus infinity if there are none. Reads the index.
+    func stored(_ key: CacheKey) -> TimeInterval {
+        (memory.part(of: key) { $0.info } ?? disk?.info(of: key))?.stored ?? -.infinity
     }
 
     func hasEntry(
@@ -252,11 +285,7 @@ final class DataStore: Sendable {
     // MARK: Changing
 
     func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
-        guard !info.isStandIn else { return false }
-        guard call.freshness.ignoresServer else {
-            return Storing.mayStore(status: info.status, request: call.request.headers, response: info.headers)
-        }
-        return (200...299).contains(info.status) && info.status != 206 && !call.directives.noStore
+        !info.isStandIn && info.audience >= .cache && !call.directives.noStore
     }
 
     /// - Parameter known: the entry that the look-up found. If it is another variant, it stays beside the new one.
@@ -288,29 +317,36 @@ final class DataStore: Sendable {
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
         let kept = StoredData(
             data: value.data,
-            info: info.with(Storing.fields(of: info.headers), family: info.variant == nil ? 0 : family))
+            info: info.with(
+                Storing.fields(of: info.headers, isShared: call.freshness.isShared),
+                family: info.variant == nil ? 0 : family))
         add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch, whenWritten: whenWritten)
         if place != key { dropPartial(of: key) }
-        if let tiers, call.keepsOnDisk, call.mayBeShared, Storing.mayShare(response: info.headers) {
-            let record = EntryRecord(key: place, value: kept, lifetime: diskLifetime(call, stored: now()))
-            // The program's codec may be slow.
-            thread.async { tiers.store(record, claim: claim) }
-        }
+        share(kept, for: place, call, stored: now(), claim)
+    }
+
+    /// Gives an entry to the tiers that others read, if they may see it.
+    func share(_ value: StoredData, for key: CacheKey, _ call: Call, stored: Date, _ claim: Claim?) {
+        guard let tiers, call.keepsOnDisk, value.info.audience == .everybody else { return }
+        let value = StoredData(data: value.data, info: value.info.shared)
+        let record = EntryRecord(key: key, value: value, lifetime: diskLifetime(call, stored: stored))
+        // The program's codec may be slow.
+        thread.async { tiers.store(record, claim: claim) }
     }
 
     func freshness(
         of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
         after chain: RedirectChain
     ) -> Freshness {
-        guard case .http(let byDefault) = call.freshness.rule else { return .always(from: received) }
+        guard case .http(let byDefault, let isShared) = call.freshness.rule else { return .always(from: received) }
         // If the server says nothing, an expiration of the caller's own holds.
         let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
         let lifetime =
             isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
         let own = Freshness(
             status: response.status, headers: response.headers, requested: requested, received: received,
-            defaultLifetime: lifetime)
-        return chain.freshness(own, defaultLifetime: lifetime)
+            defaultLifetime: lifetime, isShared: isShared)
+        return chain.freshness(own, defaultLifetime: lifetime, isShared: isShared)
     }
 
     /// - Parameters:
@@ -395,34 +431,45 @@ final class DataStore: Sendable {
 
     /// Returns the time in seconds since 1970 until which a failure is remembered; `nil` if it is not.
     func end(
-        ofFailure response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
-        after chain: RedirectChain
+        ofFailure response: TransferResponse, _ call: Call, sent: HTTPHeaders, requested: TimeInterval,
+        received: TimeInterval, after chain: RedirectChain
     ) -> TimeInterval? {
         let (headers, own) = (response.headers, call.failureLifetime.timeInterval)
+        let isShared = call.freshness.isShared
         if call.freshness.ignoresServer {
             let isLasting = Freshness.heuristicStatuses.contains(response.status) && !call.directives.noStore
             return isLasting && own > 0 ? received + own : nil
         }
-        guard own > 0, Storing.mayRemember(status: response.status, request: call.request.headers, response: headers)
+        guard own > 0,
+            Storing.mayRemember(status: response.status, request: sent, response: headers, isShared: isShared)
         else { return nil }
         // A failure that says nothing is as fresh as a success would be with this default.
         let freshness = Freshness(
-            status: 200, headers: headers, requested: requested, received: received, defaultLifetime: own)
-        let until = chain.freshness(freshness, defaultLifetime: own).until
+            status: 200, headers: headers, requested: requested, received: received, defaultLifetime: own,
+            isShared: isShared)
+        let until = chain.freshness(freshness, defaultLifetime: own, isShared: isShared).until
         return until > received ? min(until, received + max(own, Self.longestFailure)) : nil
     }
 
     /// In seconds.
     private static let longestFailure: TimeInterval = 3_600
 
-    func keepFailure(_ info: EntryInfo, for key: CacheKey, claim: Claim) {
+    func keepFailure(
+        _ info: EntryInfo, for key: CacheKey, claim: Claim, whenWritten: @escaping @Sendable (Bool) -> Void
+    ) {
         let value = StoredData(data: Data(), info: info)
         let lifetime = Lifetime(expires: info.freshness.until, accessExtension: nil)
-        disk?.keepFailure(EntryRecord(key: key, value: value, lifetime: lifetime), claim: claim)
+        let record = EntryRecord(key: key, value: value, lifetime: lifetime)
+        if let disk { disk.keepFailure(record, claim: claim, whenDone: whenWritten) } else { whenWritten(false) }
         hasFailures.store(true, ordering: .relaxed)
         remnants.insert(
             value, for: key, cost: value.cost(for: key), lifetime: lifetime,
-            permit: Permit(info, claim, isLatest: true))
+            permit: Permit(info, claim, isLatest: true, andIn: disk == nil ? [] : .disk))
+    }
+
+    /// Whether what is removed from some tiers is forgotten here as well: beside a disk tier, memory has what the disk has.
+    private func haveRemnants(_ tiers: CacheTiers) -> Bool {
+        tiers.contains(.memory) || disk != nil && tiers.contains(.disk)
     }
 
     /// The failure that this process has seen, also if it is on disk.
@@ -477,15 +524,18 @@ final class DataStore: Sendable {
             disk?.remove(key)
             disk?.dropPartial(of: key)
         }
+        if haveRemnants(tiers) { remnants.remove(key) }
         if tiers.contains(.memory) {
             memory.remove(key)
-            remnants.remove(key)
             listener.load()?.replaced(key)
         }
         if tiers.contains(.shared) { self.tiers?.remove(key) }
     }
 
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
+        if tiers.contains(.shared), let shared = self.tiers {
+            for form in disk?.derivedKeys(of: key) ?? [] { shared.remove(form) }
+        }
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
@@ -496,9 +546,9 @@ final class DataStore: Sendable {
         history.removeAll(of: address, from: tiers)
         if tiers.contains(.disk) { disk?.removeAll(of: address) }
         var keys = [CacheKey(verbatim: address)]
+        if haveRemnants(tiers) { remnants.removeAll { $0.info.isOf(address) } }
         if tiers.contains(.memory) {
             keys += memory.removeAll { $0.info.isOf(address) }
-            remnants.removeAll { $0.info.isOf(address) }
             if let listener = listener.load() { for key in keys { listener.replaced(key) } }
         }
         history.removeAll(of: address, from: tiers)
@@ -521,6 +571,7 @@ final class DataStore: Sendable {
     func clearDisk() {
         history.revoke(from: .disk)
         disk?.clear()
+        if haveRemnants(.disk) { remnants.removeAll() }
     }
 
     /// Removes expired entries, and entries stored before `limit` (seconds since 1970). Readers no longer see them when

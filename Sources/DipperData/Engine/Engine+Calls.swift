@@ -31,12 +31,7 @@ extension Engine {
             if let claim { present.findings.claim(claim) }
             present.join(waiter, found)
         } else {
-            let fetch = Fetch(call, waiter.want, in: self)
-            events.tell(fetch, .fetchBegan(fetch.queue))
-            if let old = fetches.updateValue(fetch, forKey: call.key) {
-                others[call.key, default: [:]][ObjectIdentifier(old)] = old
-            }
-            if let alias = fetch.alias { others[alias, default: [:]][ObjectIdentifier(fetch)] = fetch }
+            let fetch = begin(call, waiter.want, isJoined: true)
             if let claim { fetch.findings.claim(claim) }
             fetch.take(waiter, found)
             guard let failed else { return fetch.enter() }
@@ -44,31 +39,39 @@ extension Engine {
             fetch.failed(failed.error)
         }
     }
+
+    /// Begins a fetch for one call alone, which no other call joins.
+    /// - Parameter budget: the time that the call has spent on another fetch.
+    func enroll(_ waiter: Waiter, spent budget: Stopwatch) {
+        let fetch = begin(waiter.call, waiter.want, isJoined: false)
+        fetch.findings.budget = budget
+        fetch.take(waiter, nil)
+        fetch.enter()
+    }
+
+    private func begin(_ call: Call, _ want: Urgency, isJoined: Bool) -> Fetch {
+        let fetch = Fetch(call, want, in: self)
+        events.tell(fetch, .fetchBegan(fetch.queue))
+        fetches.add(fetch, isJoined: isJoined)
+        return fetch
+    }
 }
 
 /// Changes of calls under way, of the queues, and of what holds them back.
 extension Engine {
     func cancel(_ key: CacheKey, andOthers: Bool) {
-        change(key, andOthers: andOthers) { waiter in waiter.cancel() }
+        for waiter in fetches.waiters(for: key, andOthers: andOthers) { waiter.cancel() }
     }
 
     func cancelAll() {
-        let all = Array(fetches.values) + others.values.flatMap(\.values)
+        let all = fetches.all
         for fetch in all { for waiter in fetch.waiters { waiter.cancel() } }
         if all.count > 10_000 { workers.async { KernelMemoryPressure.giveBackFreeMemory() } }
     }
 
     func demote(_ key: CacheKey, andOthers: Bool) {
         // mutant QueueTests: `waiter.demote() }` => `_ = waiter }`
-        change(key, andOthers: andOthers) { waiter in waiter.demote() }
-    }
-
-    /// Changes the calls for a key; if it is that of a URL, `andOthers` those with header fields or a key of their own.
-    private func change(_ key: CacheKey, andOthers: Bool, _ change: (Waiter) -> Void) {
-        if let fetch = fetches[key] { for waiter in fetch.waiters { change(waiter) } }
-        guard let others = others[key] else { return }
-        for waiter in others.values.flatMap({ Array($0.waiters) })
-        where waiter.call.key == key || andOthers && waiter.call.request.plainKey == key { change(waiter) }
+        for waiter in fetches.waiters(for: key, andOthers: andOthers) { waiter.demote() }
     }
 
     func configure(_ queue: FetchQueue, _ configuration: QueueConfiguration) {

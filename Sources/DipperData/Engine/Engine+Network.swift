@@ -32,18 +32,9 @@ extension Engine {
     }
 
     var waitingFetches: Int {
-        let all = [Array(fetches.values)] + others.values.map { Array($0.values) }
-        return all.joined().count { $0.knownFindings?.backOff != nil || $0.knownFindings?.offline != nil }
-    }
-
-    func forget(_ fetch: Fetch) {
-        if fetches[fetch.key] === fetch { fetches[fetch.key] = nil } else { forget(fetch, under: fetch.key) }
-        if let alias = fetch.alias { forget(fetch, under: alias) }
-    }
-
-    private func forget(_ fetch: Fetch, under key: CacheKey) {
-        others[key]?[ObjectIdentifier(fetch)] = nil
-        if others[key]?.isEmpty == true { others[key] = nil }
+        fetches.all.count { fetch in
+            fetch.knownFindings?.backOff != nil || fetch.knownFindings?.offline != nil || fetch.lease?.isWaiting == true
+        }
     }
 }
 

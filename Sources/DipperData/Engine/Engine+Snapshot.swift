@@ -21,7 +21,9 @@ extension Fetch {
         case .running: return isOnNetwork ? nil : .request
         case .parked:
             if let since = knownFindings?.offline?.since { return .network(since: now - since) }
-            guard let due = knownFindings?.backOff?.due else { return .retryRule }
+            guard let due = knownFindings?.backOff?.due else {
+                return lease?.isWaiting == true ? .elsewhere : .retryRule
+            }
             let left = max(.zero, due - now)
             return failure?.retryAfter.map { .retryAfter($0, left: left) } ?? .backOff(left)
         case .none, .looking, .queued: return .lookUp

@@ -21,6 +21,7 @@ final class Engine: LoopClient {
         var lostNetworkGrace: Duration = .seconds(2)
         var answerTLSChallenge: (@Sendable (URL) async throws -> TLSAnswer?)?
         var proxyCredentials: Credentials?
+        var leases = LeaseOptions()
     }
 
     let store: DataStore
@@ -39,9 +40,7 @@ final class Engine: LoopClient {
     let workers = DispatchQueue(label: "dipper.work", attributes: .concurrent)
 
     var queues: Queues
-    var fetches: [CacheKey: Fetch] = [:]
-    /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, or of other keys of a URL.
-    var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
+    var fetches = FetchTable()
     var transfers: [UInt64: Fetch] = [:]
     var offline = OfflineFetches()
     let tlsAnswers: TLSAnswers?
@@ -199,7 +198,7 @@ final class Engine: LoopClient {
     }
 
     @discardableResult
-    private func takeTurn() -> ContinuousClock.Instant? {
+    func takeTurn() -> ContinuousClock.Instant? {
         if let due = timers.first, due <= time.now() { fireTimers() }
         decide()
         return sleep()
@@ -262,6 +261,7 @@ final class Engine: LoopClient {
         case .cleaning:
             cleaning = nil
             workers.async { [store] in store.expiries.clean() }
+        case .lease(let lease): lease.elapsed()
         case .timeout(let waiter): waiter.fetch?.watch(waiter)
         case .making(let end): end(self)
         case .patience(let waiter):
@@ -319,7 +319,7 @@ final class Engine: LoopClient {
     }
 
     nonisolated var isIdle: Bool { ask { $0.isEmpty } ?? true }
-    private var isEmpty: Bool { fetches.isEmpty && others.isEmpty && guests.allSatisfy(\.isIdle) }
+    private var isEmpty: Bool { fetches.isEmpty && guests.allSatisfy(\.isIdle) }
 
     nonisolated func shutdown() async {
         await wait { engine, continuation in

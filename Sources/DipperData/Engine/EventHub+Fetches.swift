@@ -52,6 +52,11 @@ extension EventHub {
         tell(.requests, fetch.key, fetch.attemptEvents, of: fetch.identity.id, .requested)
     }
 
+    func sends(_ request: inout TransferRequest, _ fetch: Fetch) {
+        guard let id = fetch.attemptEvents else { return }
+        trace { $0.sends(&request, in: id) }
+    }
+
     func received(_ response: TransferResponse, _ fetch: Fetch) {
         counts.received(response)
         tell(

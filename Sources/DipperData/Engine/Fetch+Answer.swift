@@ -64,18 +64,23 @@ extension Fetch {
     /// Keeps a failure for calls to come. A partial body stays in its place: the server may send the rest after all. The
     /// failure of a URL whose signature the key leaves out says nothing about another signature.
     private func remember(_ run: Run, _ response: TransferResponse) {
-        let (lead, chain, store) = (sources.lead, run.attempt.chain, engine.store)
+        let (lead, chain, store, fields) = (sources.lead, run.attempt.chain, engine.store, sent(run, for: sources.lead))
+        let (ignoresServer, isShared) = (lead.freshness.ignoresServer, lead.freshness.isShared)
         let received = engine.now().timeIntervalSince1970
         guard sources.isFirst, sources.provider == nil, !findings.isPartialKept, !lead.request.isKeyedByPart,
             store.disk == nil ? demand.keepsInMemory : demand.renewsOnDisk,
-            chain.mayStore(ignoresServer: lead.freshness.ignoresServer), let claim = findings.claim,
-            let until = store.end(ofFailure: response, lead, requested: run.requested, received: received, after: chain)
+            chain.mayStore(ignoresServer: ignoresServer, request: fields, isShared: isShared),
+            let claim = findings.claim,
+            let until = store.end(
+                ofFailure: response, lead, sent: fields, requested: run.requested, received: received, after: chain)
         else { return }
         let info = EntryInfo(
             url: run.attempt.address, asked: lead.request.address(of: lead.key), status: response.status,
             stored: received, freshness: Freshness(generated: received, until: until),
             variant: Variant(vary: chain.vary(with: response.headers), request: run.sent), begun: claim.begun)
-        store.keepFailure(info, for: key, claim: claim)
+        let write = PendingWrite()
+        lease?.write = write
+        store.keepFailure(info, for: key, claim: claim, whenWritten: write.end)
     }
 
     private func accepted(
@@ -106,7 +111,9 @@ extension Fetch {
         refreshed.headers = Refreshing.headers(stored.info.headers, refreshedBy: response.headers)
         let value = StoredData(
             data: stored.data,
-            info: info(of: refreshed, run, lead, url: stored.info.url, family: stored.info.family))
+            info: info(
+                of: refreshed, run, lead, url: stored.info.url, family: stored.info.family,
+                audience: stored.info.audience))
         engine.judge(value, for: calls) { verdicts in
             self.deliver(value, run, for: lead, source: .revalidated, response, verdicts)
         }
@@ -114,7 +121,7 @@ extension Fetch {
 
     private func info(
         of response: TransferResponse, _ run: Run, _ call: Call, url: String, family: UInt64 = 0,
-        isStandIn: Bool = false
+        isStandIn: Bool = false, audience limit: Audience = .everybody
     ) -> EntryInfo {
         let chain = run.attempt.chain
         let received = engine.now().timeIntervalSince1970
@@ -129,7 +136,38 @@ extension Fetch {
                 : engine.store.freshness(
                     of: response, call, requested: run.requested, received: received, after: chain),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
-            begun: findings.claim?.begun ?? RemovalHistory.now)
+            audience: min(limit, audience(of: response, run, call)), begun: findings.claim?.begun ?? RemovalHistory.now,
+            leased: lease?.begin ?? .infinity)
+    }
+
+    /// The fields of a call, with a mark of the credentials that its own did not name.
+    private func sent(_ run: Run, for call: Call) -> HTTPHeaders {
+        var fields = call.request.headers
+        if run.hadCredentials { fields["Authorization"] = "" }
+        return fields
+    }
+
+    /// Returns the calls that an answer may serve, by the policy of its call, and for other caches as a shared cache would.
+    func audience(of response: TransferResponse, _ run: Run, _ call: Call) -> Audience {
+        // What a provider brings is no answer of a server, and perhaps the program's own.
+        if sources.provider != nil { return .cache }
+        let (policy, chain, fields) = (call.freshness, run.attempt.chain, sent(run, for: call))
+        let (status, headers) = (response.status, response.headers)
+        if policy.isShared {
+            guard chain.mayStore(ignoresServer: false, request: fields, isShared: true),
+                Storing.allows(status: status, request: fields, response: headers, isShared: true)
+            else { return .asker }
+        }
+        let mayStore =
+            policy.ignoresServer
+            ? (200...299).contains(status) && status != 206
+            : Storing.mayStore(status: status, request: fields, response: headers, isShared: policy.isShared)
+        guard mayStore, chain.mayStore(ignoresServer: policy.ignoresServer) else { return .waiting }
+        guard engine.store.tiers != nil, call.mayBeShared,
+            chain.mayStore(ignoresServer: false, request: fields, isShared: true),
+            Storing.mayStore(status: status, request: fields, response: headers, isShared: true)
+        else { return .cache }
+        return .everybody
     }
 
     private func deliver(
@@ -139,11 +177,14 @@ extension Fetch {
         // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
         // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
         if isOver, knownFindings?.claim?.isLatest == false { return }
+        let isAsked = call === sources.lead || call.request.headers == sources.lead.request.headers
         sources.follow(call)
         self.run = nil
         engine.events.endAttempt(self, .answered(source))
         let write = PendingWrite()
         let mayKeep = keep(value, run, for: call, isConfirmed: source == .revalidated, write)
+        lease?.outcome = mayKeep ? .kept : .unshared
+        lease?.write = write
         // Then its file has become that of the entry.
         if source.isAnswer, !value.info.isStandIn {
             dropPartial()
@@ -152,12 +193,19 @@ extension Fetch {
         }
         let response = DataResponse(
             value, source: source, attempts: attempts, metrics: answer.metrics, asked: sources.asked)
+        if value.info.audience == .asker {
+            for waiter in waiters {
+                if isAsked, waiter.call === call { leave(waiter, .success(response), write) } else { ask(for: waiter) }
+            }
+            return settle(isFinishing: true)
+        }
         // A call with other header fields may need another variant, or an answer that is not shared; a call with a
         // validation of its own may need another answer. The call that the answer was fetched for takes it in any case.
         let isForAll = mayKeep && !value.info.headers.varying.contains("*")
         handOut(source == .network ? answer : nil, verdicts) { waiter, verdicts in
-            let isForIt = self.isFor(waiter.call, value, call, isForAll: isForAll, verdicts)
-            if isForIt { self.leave(waiter, .success(response), write) }
+            let isItsOwn = waiter.call === call
+            let isForIt = isItsOwn || self.isFor(waiter.call, value, call, isForAll: isForAll, verdicts)
+            if isForIt { self.leave(waiter, .success(isItsOwn ? response : response.forOthers(call)), write) }
             return isForIt
         }
     }
@@ -186,13 +234,13 @@ extension Fetch {
         _ value: StoredData, _ run: Run, for call: Call, isConfirmed: Bool, _ write: PendingWrite
     ) -> Bool {
         let (demand, found) = (demand, findings.found)
-        let mayStore = run.attempt.chain.mayStore(ignoresServer: call.freshness.ignoresServer)
-        let mayKeep = mayStore && engine.store.mayKeep(value.info, call)
-        let isKeepable = demand.keepsInMemory && !value.info.isStandIn
-        guard isKeepable, mayStore else {
-            if isKeepable, value.info.status < 400, findings.claim?.isRevoked != true {
-                engine.store.remove(found?.place ?? key)
-            }
+        // The answer to credentials says nothing about the entry that others get.
+        if value.info.audience == .asker, run.hadCredentials {
+            write.end(isOnDisk: false)
+            return false
+        }
+        let mayKeep = engine.store.mayKeep(value.info, call)
+        guard demand.keepsInMemory, !value.info.isStandIn else {
             write.end(isOnDisk: false)
             return mayKeep
         }
@@ -214,7 +262,7 @@ extension Fetch {
     private func isFor(
         _ other: Call, _ value: StoredData, _ call: Call, isForAll: Bool, _ verdicts: Verdicts
     ) -> Bool {
-        if other === call { return true }
+        if other.freshness.isShared, !call.freshness.isShared { return false }
         // A call that has named no stand-in waits for the real answer.
         if value.info.isStandIn, !other.hasStandIns { return false }
         let isSame = other.request.headers == call.request.headers
@@ -222,14 +270,31 @@ extension Fetch {
             && verdicts.accepts(value, for: other)
     }
 
+    /// Has a call ask for itself, beside others for its key: the answer to another one is not for it.
+    private func ask(for waiter: Waiter) {
+        remove(waiter)
+        engine.enroll(waiter, spent: findings.budget)
+    }
+
     private func beginAnew(for call: Call) {
         findings.beginAnew()
+        lease?.noteBegin()
         sources.begin(anewFor: call)
         findings.failure = nil
         forgetLookUp()
         engine.queues.remove(self)
         settle()
         enter()
+    }
+}
+
+extension DataResponse {
+    /// The response for calls that wait with the one that has asked: without the fields that a shared cache keeps not.
+    fileprivate func forOthers(_ call: Call) -> DataResponse {
+        guard call.freshness.isShared else { return self }
+        return DataResponse(
+            StoredData(data: data, info: info.with(Storing.fields(of: headers, isShared: true))), source: source,
+            attempts: attempts, metrics: metrics, revalidation: revalidation, asked: askedSource)
     }
 }
 

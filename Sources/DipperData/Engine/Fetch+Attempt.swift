@@ -9,6 +9,7 @@ extension Fetch {
     }
 
     func goToNetwork() {
+        guard isAdmitted() else { return }
         followLatestURL()
         engine.queues.reachNetwork(self)
         engine.reconsider()
@@ -194,6 +195,7 @@ extension Fetch {
         run.attempt.asksForRange = asked.headers["Range"] != nil
         run.attempt.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
+        if asked.headers.hasCredentials || asked.url.user != nil { run.hadCredentials = true }
         run.requested = engine.now().timeIntervalSince1970
         run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
         run.origin = BodyOrigin()
@@ -228,6 +230,7 @@ extension Fetch {
         // Without a way to the host, a kept connection would wait for long; a new one fails at once.
         if sent != nil, !engine.canReach(request.url, transport) { request.needsNewConnection = true }
         engine.events.requested(self)
+        engine.events.sends(&request, self)
         run.transfer = transport.start(request, receive: receive)
     }
 
@@ -394,8 +397,9 @@ extension Fetch {
     private func keep(_ partial: PartialBody, _ run: Run, isArriving: Bool) {
         let lead = sources.lead
         // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
-        guard engine.store.mayKeep(EntryInfo(url: partial.url, headers: partial.headers, stored: 0), lead),
-            run.attempt.chain.mayStore(ignoresServer: lead.freshness.ignoresServer),
+        guard audience(of: TransferResponse(headers: partial.headers, body: Data()), run, lead) >= .cache,
+            !lead.freshness.isShared
+                || CacheControl(response: partial.headers, isShared: true).privateFields.isEmpty,
             engine.store.disk == nil ? demand.keepsInMemory : demand.keepsOnDisk
         else { return }
         findings.isPartialKept = true

@@ -18,6 +18,7 @@ extension Fetch {
         settle()
         if waiter.reads, lookUpState == .notDone { beginLookUp() }
         if knownFindings?.offline != nil { permissionChanged() }
+        reconsiderWait()
         // mutant QueueTests: `if waiter.want.queue == .fast {` => `if waiter.want.queue == .slow {`
         if waiter.want.queue == .fast { endBackOff() }
     }
@@ -32,7 +33,7 @@ extension Fetch {
     }
 
     func enqueue() {
-        engine.queues.setLevel(wants.highest.level, of: self)
+        engine.queues.setLevel(urgency.level, of: self)
         engine.queues.enqueue(self)
         engine.events.leftNetwork(self, .queued(queue))
         engine.reconsider()

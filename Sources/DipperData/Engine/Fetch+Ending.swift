@@ -44,7 +44,7 @@ extension Fetch {
         guard !isOver else { return }
         engine.reconsider()
         if wants.isEmpty { return end(isFinishing: isFinishing) }
-        let want = wants.highest
+        let want = urgency
         if queue != want.queue { move(to: want.queue) }
         if level != want.level {
             engine.queues.setLevel(want.level, of: self)
@@ -55,6 +55,7 @@ extension Fetch {
     private func move(to queue: FetchQueue) {
         engine.events.tell(self, .queueChanged(queue))
         engine.queues.move(self, to: queue)
+        lease?.moved(to: queue)
         if place == .queued { engine.events.tell(self, .queued(queue)) }
         run?.transfer?.setQueue(queue)
         moveLookUp()
@@ -76,8 +77,9 @@ extension Fetch {
         if parked > 0 { engine.account { $0.giveBack(parked: parked) } }
         // A cancelled transfer gives its bytes back when it has ended.
         if run?.transfer == nil { giveBack() }
+        endLease()
         engine.events.leftNetwork(self, .fetchEnded)
-        engine.forget(self)
+        engine.fetches.remove(self)
     }
 
     func throttle(_ isThrottled: Bool) {
@@ -100,6 +102,14 @@ extension Fetch {
         guard let timeout = waiter.call.timeout, waiter.knownLimits?.limit == nil else { return }
         waiter.limits.limit = spent + timeout
         watch(waiter)
+    }
+
+    /// Counts the time limits of the calls from now on.
+    func startClock() {
+        runClock()
+        guard demand.hasTimeLimits else { return }
+        let spent = findings.budget.spent(at: engine.time.now())
+        for waiter in waiters { armTimeout(of: waiter, spent: spent) }
     }
 
     func runClock() {

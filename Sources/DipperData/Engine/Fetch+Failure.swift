@@ -123,7 +123,10 @@ extension Fetch {
         for (waiter, value) in answered { leave(waiter, .success(DataResponse(value, source: .stale))) }
         for waiter in ending { leave(waiter) }
         if !goesOn, !error.mayPass, delay == nil { for waiter in waiters { leave(waiter) } }
-        guard !wants.isEmpty else { return settle(isFinishing: true) }
+        guard !wants.isEmpty else {
+            noteFailure(error)
+            return settle(isFinishing: true)
+        }
         let wait: Duration? = isOffline ? nil : delay ?? .zero
         park(for: goesOn ? .zero : wait)
     }
@@ -149,10 +152,7 @@ extension Fetch {
     /// Takes the slot of a fetch until its next attempt. Its partial body stays in memory if there is room.
     /// - Parameter delay: `nil` to wait for the network.
     private func park(for delay: Duration?, isSilent: Bool = false) {
-        let held = exchange(&findings.held, with: 0)
-        engine.account { findings.park(insteadOf: held, in: &$0) }
-        engine.queues.park(self)
-        settle()
+        leaveSlot()
         findings.isRetry = !isSilent
         if !isSilent, let failure {
             for waiter in waiters { waiter.hear(.failure(failure, isFatal: false)) }
@@ -161,8 +161,17 @@ extension Fetch {
         if let delay = delay ?? (canReach ? engine.options.wakeSpacing : nil) {
             return backOff(for: delay)
         }
+        // Another cache may have a way to the host.
+        endLease()
         let hop = destination.map(transport.firstHop) ?? ""
         findings.offline = engine.offline.add(self, waitingFor: hop, since: engine.time.now())
+    }
+
+    func leaveSlot() {
+        let held = exchange(&findings.held, with: 0)
+        engine.account { findings.park(insteadOf: held, in: &$0) }
+        engine.queues.park(self)
+        settle()
     }
 
     private func backOff(for delay: Duration) {

@@ -4,6 +4,7 @@ import Foundation
 extension Fetch {
     func beginLookUp() {
         lookUpState = .underWay
+        lookUpTime = WallClock.coarse()
         engine.events.looking(self)
         let number = engine.nextNumber()
         lookUpNumber = number
@@ -56,11 +57,13 @@ extension Fetch {
         let moment = engine.now().timeIntervalSince1970
         var hit = found
         if let found,
-            let call = calls.first(where: {
-                $0.mayFetch && verdicts.use(of: found.value, for: $0, at: moment) == .staleWhileRevalidating
+            let waiter = waiters.first(where: { waiter in
+                let call = waiter.call
+                return call.mayFetch && verdicts.use(of: found.value, for: call, at: moment) == .staleWhileRevalidating
             })
         {
-            let renewal = engine.renewal(call)
+            let renewal = engine.renewal(waiter.call)
+            if let id = waiter.eventID { engine.events.trace { $0.joined(renewal.task.eventID, by: id) } }
             hit?.revalidation = renewal.task
             renewal.waiter?.join(reads: false, claim, found: found)
         }

@@ -33,6 +33,11 @@ final class Fetch: QueueEntry {
         didSet { run?.reception.setWanted(!wanted.isEmpty) }
     }
     var isOver = false
+    var lease: Lease?
+    var lookUpTime = Date.distantPast
+    /// Whether an urgent call of another cache waits.
+    var isHurried = false
+    var newsMark = 0
 
     override var isLocal: Bool { sources.isLocal }
     override var host: String { sources.lead.request.url.map(URLText.host) ?? "" }
@@ -87,6 +92,13 @@ final class Fetch: QueueEntry {
     }
 
     // MARK: Waiters
+
+    /// The urgency of the most urgent call.
+    var urgency: Urgency {
+        var want = wants.highest
+        if isHurried { want.queue = .fast }
+        return want
+    }
 
     func add(_ waiter: Waiter) {
         waiter.fetch = self
@@ -178,6 +190,8 @@ final class Run {
     var isLost = false
     /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.
     var sent: HTTPHeaders
+    /// Whether a request of the attempt had credentials, which may have decided the answer.
+    var hadCredentials = false
     /// In seconds since 1970.
     var requested: TimeInterval = 0
     var joined: JoinedBody?
@@ -265,32 +279,6 @@ struct FetchDemand {
     var hasTimeLimits: Bool { has(.timeLimit) }
     var judgesAnswers: Bool { has(.ownJudgement) }
     var hasOwnPace: Bool { has(.ownPace) }
-}
-
-/// The time spent on a fetch since its first attempt, without the time in which it was held back or had no network.
-struct TimeBudget {
-    // In nanoseconds, because a `Duration` takes twice the memory.
-    private var counted: Int64 = 0
-    private var since: Int64 = 0
-
-    private(set) var hasStarted = false
-    private(set) var isRunning = false
-
-    mutating func run(at now: Duration) {
-        if !isRunning { since = now.nanoseconds }
-        (hasStarted, isRunning) = (true, true)
-    }
-
-    mutating func hold(at now: Duration) {
-        if isRunning { counted += now.nanoseconds - since }
-        isRunning = false
-    }
-
-    func sinceStart(at now: Duration) -> Duration? { hasStarted ? spent(at: now) : nil }
-
-    func spent(at now: Duration) -> Duration {
-        .nanoseconds(isRunning ? counted + (now.nanoseconds - since) : counted)
-    }
 }
 
 /// The transfers of a fetch that were held back and broken off without counting as failed.

@@ -17,7 +17,8 @@ final class Findings {
     var attempts = 0
     var isRetry = false
     var failure: DipperError?
-    var budget = TimeBudget()
+    /// Runs from the first attempt on, but while the fetch is held back or has no network.
+    var budget = Stopwatch()
     var ways = GivenWays()
     /// How often the fetch has given its slot to others.
     var yields = 0

@@ -1,5 +1,5 @@
-/// The number of transfers that keep a link busy, learnt from the latest ones: beside the one whose body arrives, as many
-/// as there are bodies that would arrive while an answer is waited for.
+/// The number of transfers that keep a link busy, learnt from the latest ones: with each more, another body arrives in the
+/// time that one takes with its wait.
 struct LinkFill {
     private struct Answer {
         let wait: Duration
@@ -7,8 +7,8 @@ struct LinkFill {
     }
 
     private static let remembered = 16
-    /// A wait shorter than this part of the time that a body takes is not worth another transfer.
-    private static let leastWait = 0.05
+    /// The part of the link that is enough. More would stand in the queues of the link, and urgent work behind them.
+    private static let enough = 0.9
 
     /// At least 1.
     private(set) var transfers = 1
@@ -20,16 +20,18 @@ struct LinkFill {
         if answers.count == Self.remembered { answers.removeFirst() }
         answers.append(
             Answer(wait: metrics.firstByte, body: now - (metrics.total - metrics.firstByte)..<now))
-        transfers = 1 + others
+        transfers = needed
+        // The first bodies take longer than the link needs, because new connections begin slowly.
+        if transfers > 1, answers.count < Self.remembered { transfers += 1 }
     }
 
-    private var others: Int {
+    private var needed: Int {
+        let most = 1_000_000
         // Most waits are longer than the link's own, because answers of other transfers come first.
         let wait = answers.map(\.wait).sorted()[answers.count / 4]
         let body = busyTime / answers.count
-        guard body > .zero else { return wait > .zero ? .max - 1 : 0 }
-        let ratio = wait / body
-        return ratio < Self.leastWait ? 0 : Int(min(ratio.rounded(.up), 1_000_000))
+        guard body > .zero else { return wait > .zero ? most : 1 }
+        return Int(min((Self.enough * (1 + wait / body)).rounded(.up), Double(most)))
     }
 
     /// The time in which at least one of the bodies arrived.

@@ -6,7 +6,7 @@ class QueueEntry {
         case looking
         case queued
         case running
-        /// Waits for the network or for a back-off, without a slot.
+        /// Waits for the network, for a back-off or for another process, without a slot.
         case parked
     }
 

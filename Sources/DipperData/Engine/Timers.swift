@@ -7,6 +7,7 @@ extension Engine {
             case backOff(Fetch)
             case pause(UInt64)
             case cleaning
+            case lease(Lease)
             case timeout(Waiter)
             case making(@Loop (Engine) -> Void)
             case patience(Waiter)

@@ -26,7 +26,7 @@ struct Verdicts: Sendable {
         guard !call.insistsOnNetwork, value.info.isChosen(by: call.request.headers), accepts(value, for: call) else {
             return false
         }
-        return StoredAnswer(value.info).mayServeOnError(
+        return call.answer(value.info).mayServeOnError(
             for: call.request.headers, at: now, isOffline: isOffline, isUnreached: isUnreached,
             limit: call.staleIfError?.timeInterval)
     }

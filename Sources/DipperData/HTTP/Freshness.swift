@@ -9,7 +9,7 @@ import Foundation
 /// ```
 public struct FreshnessPolicy: Sendable, Hashable {
     enum Rule: Hashable {
-        case http(defaultFreshness: Expiration?)
+        case http(defaultFreshness: Expiration?, isShared: Bool)
         case immutable(Expiration)
     }
 
@@ -19,7 +19,22 @@ public struct FreshnessPolicy: Sendable, Hashable {
     /// - Parameter defaultFreshness: how long a success is fresh if the server does not say so; `.expired` to ask the
     ///   server at each call. `nil` for a tenth of the time since its last modification, at most a day (section 4.2.2).
     public static func http(defaultFreshness: Expiration? = .days(7)) -> FreshnessPolicy {
-        FreshnessPolicy(rule: .http(defaultFreshness: defaultFreshness))
+        FreshnessPolicy(rule: .http(defaultFreshness: defaultFreshness, isShared: false))
+    }
+
+    /// Returns a policy by which the server decides, by the rules of RFC 9111 for a shared cache, whose answers go to
+    /// several people: that of a proxy, or of a server that fetches for its clients.
+    ///
+    /// ```swift
+    /// configuration.freshness = .shared()
+    /// ```
+    ///
+    /// The cache keeps no answer that is meant for one client, and gives it only to the call that has asked for it. It
+    /// also obeys `s-maxage`, `proxy-revalidate` and `CDN-Cache-Control`; see <doc:HTTPRules#Shared-caches>.
+    /// - Parameter defaultFreshness: how long a success is fresh if the server does not say so; see
+    ///   ``http(defaultFreshness:)``.
+    public static func shared(defaultFreshness: Expiration? = .days(7)) -> FreshnessPolicy {
+        FreshnessPolicy(rule: .http(defaultFreshness: defaultFreshness, isShared: true))
     }
 
     /// Returns a policy that ignores the server's rules: the cache keeps every success and uses it without asking.
@@ -30,6 +45,10 @@ public struct FreshnessPolicy: Sendable, Hashable {
 
     var ignoresServer: Bool {
         if case .immutable = rule { true } else { false }
+    }
+
+    var isShared: Bool {
+        if case .http(_, isShared: true) = rule { true } else { false }
     }
 
     var expiration: Expiration {
@@ -50,7 +69,7 @@ extension Freshness {
     ///   `nil` for the heuristic of section 4.2.2.
     init(
         status: Int, headers: HTTPHeaders, requested: TimeInterval, received: TimeInterval,
-        defaultLifetime: TimeInterval?
+        defaultLifetime: TimeInterval?, isShared: Bool = false
     ) {
         // An answer without a readable date counts as made on arrival (RFC 9110, section 6.6.1).
         let date = headers["Date"].flatMap { HTTPDate.seconds($0, now: received) } ?? received
@@ -59,11 +78,11 @@ extension Freshness {
         let age = max(0, received - date, Self.ageField(of: headers) + delay)
         generated = received - age
 
-        let control = CacheControl(response: headers)
+        let control = CacheControl(response: headers, isShared: isShared)
         // mutant HTTPCaching|Freshness: `if let lif` => `if headers["Expires"] == nil, let lif`
-        if let lifetime = control.maxAge {
+        if let lifetime = control.lifetime {
             until = generated + lifetime
-        } else if let expires = Self.expires(of: headers, now: received) {
+        } else if !control.isTargeted, let expires = Self.expires(of: headers, now: received) {
             until = generated + max(0, expires - date)
         } else if let defaultLifetime {
             // However old the answer is on arrival.
@@ -89,7 +108,7 @@ extension Freshness {
     func isFresh(at now: TimeInterval) -> Bool { now < until && (now >= generated || until == .infinity) }
 
     static func isExplicit(in headers: HTTPHeaders, _ control: CacheControl) -> Bool {
-        control.maxAge != nil || headers["Expires"] != nil
+        control.lifetime != nil || !control.isTargeted && headers["Expires"] != nil
     }
 
     static let successes: Set = [200, 203, 204]

@@ -113,12 +113,15 @@ struct RedirectChain: Sendable {
         if Redirect.isDowngrade(from: from, to: to) { isDowngraded = true }
     }
 
-    /// Whether a private cache may keep the answer: never after a redirect from https to http.
-    func mayStore(ignoresServer: Bool) -> Bool {
+    /// Whether a private cache, or a shared one, may keep the answer: never after a redirect from https to http.
+    /// - Parameter request: the fields of the request, with the credentials that were sent.
+    func mayStore(ignoresServer: Bool, request: HTTPHeaders = [:], isShared: Bool = false) -> Bool {
         if isDowngraded { return false }
         if ignoresServer { return true }
         return hops.allSatisfy { hop in
-            !CacheControl(response: hop.headers).noStore && !hop.headers.varying.contains("*")
+            let control = CacheControl(response: hop.headers, isShared: isShared)
+            if control.noStore || hop.headers.varying.contains("*") { return false }
+            return !isShared || Storing.isForAll(control, request, hop.headers)
         }
     }
 
@@ -135,9 +138,9 @@ struct RedirectChain: Sendable {
     /// - Parameter defaultLifetime: the seconds that a redirect holds if it does not say so. `nil` for the rules of RFC
     ///   9111: a permanent redirect holds as long as its answer, and another is stale at once unless the heuristic of
     ///   section 4.2.2 applies.
-    func freshness(_ own: Freshness, defaultLifetime: TimeInterval?) -> Freshness {
+    func freshness(_ own: Freshness, defaultLifetime: TimeInterval?, isShared: Bool = false) -> Freshness {
         hops.reduce(own) { least, hop in
-            let control = CacheControl(response: hop.headers)
+            let control = CacheControl(response: hop.headers, isShared: isShared)
             let isExplicit = Freshness.isExplicit(in: hop.headers, control)
             if !isExplicit, !control.noCache, defaultLifetime == nil, hop.status == 301 || hop.status == 308 {
                 return least
@@ -145,7 +148,7 @@ struct RedirectChain: Sendable {
             // Only successes get the default lifetime.
             let freshness = Freshness(
                 status: isExplicit || defaultLifetime == nil ? hop.status : 200, headers: hop.headers,
-                requested: hop.requested, received: hop.received, defaultLifetime: defaultLifetime)
+                requested: hop.requested, received: hop.received, defaultLifetime: defaultLifetime, isShared: isShared)
             return Freshness(
                 generated: min(least.generated, freshness.generated), until: min(least.until, freshness.until))
         }

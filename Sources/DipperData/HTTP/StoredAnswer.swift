@@ -7,16 +7,16 @@ struct StoredAnswer: Sendable, Hashable {
     let freshness: Freshness
     let control: CacheControl
 
-    init(status: Int, headers: HTTPHeaders, freshness: Freshness) {
+    init(status: Int, headers: HTTPHeaders, freshness: Freshness, isShared: Bool = false) {
         self.status = status
         self.headers = headers
         self.freshness = freshness
-        control = CacheControl(response: headers)
+        control = CacheControl(response: headers, isShared: isShared)
     }
 
     func use(for request: HTTPHeaders, at now: TimeInterval) -> StoredUse {
         let wish = CacheControl(request: request)
-        if wish.noCache || control.noCache { return .revalidate }
+        if wish.noCache || control.noCache || isOfAnother { return .revalidate }
         let isFresh = freshness.isFresh(at: now)
 
         // In seconds. With `max-age=0` there is always an excess, so that the server is asked even at age zero.
@@ -29,7 +29,7 @@ struct StoredAnswer: Sendable, Hashable {
             if wish.maxAge == 0, control.immutable { return .fresh }
         }
         // mutant HTTPCaching|Revalidation|StoredAnswer: `if !isFresh` => `if isFresh`
-        if !isFresh, control.mustRevalidate { return .revalidate }
+        if !isFresh, control.forbidsStale { return .revalidate }
 
         // The limits of the request count before `stale-while-revalidate`.
         if wish.maxAge == nil, wish.minFresh == nil,
@@ -64,8 +64,11 @@ struct StoredAnswer: Sendable, Hashable {
 
     /// Whether the answer may be used at any age while the server cannot be reached.
     func mayServeDisconnected(for request: HTTPHeaders) -> Bool {
-        !control.mustRevalidate && !control.noCache && !CacheControl(request: request).noCache
+        !control.forbidsStale && !control.noCache && !isOfAnother && !CacheControl(request: request).noCache
     }
+
+    /// Whether a private cache has kept an answer that a shared one would not have.
+    private var isOfAnother: Bool { control.isShared && control.isWhollyPrivate }
 
     /// A limit of zero means never, also in the moment in which the answer becomes stale.
     private func mayReplaceFailure(at now: TimeInterval, within limit: TimeInterval?) -> Bool {
@@ -87,51 +90,60 @@ package enum StoredUse: Sendable, Equatable {
     case revalidate
 }
 
-/// The rules for what a private cache may keep of the answer to a GET (RFC 9111, section 3).
+/// The rules for what a private cache, or a shared one, may keep of the answer to a GET (RFC 9111, section 3). For a
+/// shared cache, the fields of the request are those that were sent.
 enum Storing {
-    static func mayStore(status: Int, request: HTTPHeaders, response: HTTPHeaders) -> Bool {
-        guard !isForbidden(status, request, response) else { return false }
-        let control = CacheControl(response: response)
-        if control.isPublic || control.isPrivate || Freshness.isExplicit(in: response, control) { return true }
+    static func mayStore(
+        status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false
+    ) -> Bool {
+        guard allows(status: status, request: request, response: response, isShared: isShared) else { return false }
+        let control = CacheControl(response: response, isShared: isShared)
+        let isPrivate = control.isPrivate && !isShared
+        if control.isPublic || isPrivate || Freshness.isExplicit(in: response, control) { return true }
         guard Freshness.heuristicStatuses.contains(status) else { return false }
         return Freshness.successes.contains(status) || !Validators(response).isEmpty
     }
 
     /// Whether a failure may be remembered: a cache may do without a validator where nothing but the status counts.
-    static func mayRemember(status: Int, request: HTTPHeaders, response: HTTPHeaders) -> Bool {
-        status >= 400 && !isForbidden(status, request, response)
+    static func mayRemember(
+        status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false
+    ) -> Bool {
+        status >= 400 && allows(status: status, request: request, response: response, isShared: isShared)
             && (Freshness.heuristicStatuses.contains(status)
-                || Freshness.isExplicit(in: response, CacheControl(response: response)))
+                || Freshness.isExplicit(in: response, CacheControl(response: response, isShared: isShared)))
     }
 
-    private static func isForbidden(_ status: Int, _ request: HTTPHeaders, _ response: HTTPHeaders) -> Bool {
+    /// Whether nothing forbids storing the answer. What a shared cache must not store, only one client may have.
+    static func allows(status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false) -> Bool {
         // mutant HTTPCaching|StoredAnswer: `status != 206, status != 304 else` => `status != 304 else`
-        guard (200...599).contains(status), status != 206, status != 304 else { return true }
-        guard !CacheControl(request: request).noStore else { return true }
-        let control = CacheControl(response: response)
+        guard (200...599).contains(status), status != 206, status != 304 else { return false }
+        guard !CacheControl(request: request).noStore else { return false }
+        let control = CacheControl(response: response, isShared: isShared)
         if control.mustUnderstand {
             // A cache that knows the status may keep the answer (section 5.2.2.3).
-            guard understood.contains(status) else { return true }
+            guard understood.contains(status) else { return false }
             // mutant HTTPCaching: `} else if control.noStore {` => `} else if control.noStore, status != 200 {`
         } else if control.noStore {
-            return true
+            return false
         }
         // mutant Variant: `ains("*") else` => `ains("**") else`
-        guard !response.varying.contains("*") else { return true }
+        guard !response.varying.contains("*") else { return false }
         // Otherwise unread fields of the connection would be kept.
-        return response.fieldList("Connection").isCut
+        if response.fieldList("Connection").isCut { return false }
+        return !isShared || isForAll(control, request, response)
     }
 
-    /// Whether an answer may be stored where others read it. Stricter than RFC 9111: not if it sets cookies.
-    static func mayShare(response: HTTPHeaders) -> Bool {
-        !CacheControl(response: response).isPrivate && !response.varying.contains { $0.lowercased() == "cookie" }
-            && !response.fields.contains { ["set-cookie", "set-cookie2"].contains($0.name.lowercased()) }
+    /// Whether others than the client of the request may see the answer. Stricter than RFC 9111, which does not speak of
+    /// cookies: a server that sets one, or is sent one, tells clients apart.
+    static func isForAll(_ control: CacheControl, _ request: HTTPHeaders, _ response: HTTPHeaders) -> Bool {
+        !control.isWhollyPrivate && !response.setsCookies && (control.allowsCredentials || !request.hasCredentials)
     }
 
     /// Without the fields of the connection, of a proxy and those that `no-cache` names (section 3.1), and without
-    /// cookies, which other requests must not see.
-    static func fields(of response: HTTPHeaders) -> HTTPHeaders {
-        let names = response.namedByConnection + CacheControl(response: response).noCacheFields
+    /// cookies, which other requests must not see; for a shared cache also without those that `private` names.
+    static func fields(of response: HTTPHeaders, isShared: Bool = false) -> HTTPHeaders {
+        let control = CacheControl(response: response, isShared: isShared)
+        let names = response.namedByConnection + control.noCacheFields + (isShared ? control.privateFields : [])
         let named = Set(names.lazy.filter { !unkeptFields.contains($0) })
         return response.removing { unkeptFields.contains($0) || named.contains($0) }
     }
@@ -190,5 +202,15 @@ struct Variant: Sendable, Hashable {
         self.names = names
         self.values = values
         isUnmatchable = false
+    }
+}
+
+extension HTTPHeaders {
+    /// Whether a request with these fields is made for one client.
+    var hasCredentials: Bool { has(["Authorization", "Cookie", "Proxy-Authorization"]) }
+    var setsCookies: Bool { has(["Set-Cookie", "Set-Cookie2"]) }
+
+    private func has(_ names: [String]) -> Bool {
+        fields.contains { field in names.contains(where: field.name.isSameHeaderName) }
     }
 }

@@ -21,7 +21,7 @@ package actor Loop {
     ///     twentieth of the time of waking another processor.
     /// - Returns: `false`, and nothing runs, if the message may not wait and there is no thread.
     @discardableResult
-    nonisolated static func post(
+    package nonisolated static func post(
         to client: (any LoopClient)? = nil, waits: Bool = true, handsOver: Bool = false,
         _ message: @escaping @Loop () -> Void
     ) -> Bool {
@@ -36,7 +36,7 @@ package actor Loop {
         withoutActuallyEscaping(body) { unsafeBitCast($0, to: (() -> Void).self)() }
     }
 
-    @Loop static func add(_ client: some LoopClient) -> LoopSeat { events.add(client) }
+    @Loop package static func add(_ client: some LoopClient) -> LoopSeat { events.add(client) }
 }
 
 /// One thread that waits in the kernel for messages, descriptors and times.
@@ -225,7 +225,7 @@ private final class EventLoop: SerialExecutor {
 
 /// The place of a client on the loop.
 @Loop
-final class LoopSeat {
+package final class LoopSeat {
     fileprivate let number: UInt32
     fileprivate private(set) var client: (any LoopClient)?
     fileprivate private(set) var due: ContinuousClock.Instant?
@@ -234,13 +234,13 @@ final class LoopSeat {
     fileprivate init(_ client: some LoopClient, _ number: UInt32) { (self.client, self.number) = (client, number) }
 
     /// Gives the client a turn in this round or the next.
-    func wake() {
+    package func wake() {
         if client == nil || exchange(&isAwake, with: true) { return }
         Loop.events.wake(self)
     }
 
     /// - Parameter old: the present events of epoll(7); zero, as for `events`, if the descriptor is not watched.
-    func watch(_ descriptor: Int32, for events: UInt32, insteadOf old: UInt32) {
+    package func watch(_ descriptor: Int32, for events: UInt32, insteadOf old: UInt32) {
         guard events != old else { return }
         let operation = events == 0 ? EPOLL_CTL_DEL : old == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
         Loop.events.control(operation, descriptor, events, seat: number)
@@ -252,14 +252,14 @@ final class LoopSeat {
     }
 
     /// Lets go of the client.
-    func leave() {
+    package func leave() {
         (client, due) = (nil, nil)
         Loop.events.remove(self)
     }
 }
 
 @Loop
-protocol LoopClient: AnyObject, Sendable {
+package protocol LoopClient: AnyObject, Sendable {
     /// Runs a message that was posted to the client.
     func take(_ message: @escaping @Loop () -> Void)
     func ready(_ descriptor: Int32, _ events: UInt32)
@@ -268,5 +268,5 @@ protocol LoopClient: AnyObject, Sendable {
 }
 
 extension LoopClient {
-    func take(_ message: @escaping @Loop () -> Void) { message() }
+    package func take(_ message: @escaping @Loop () -> Void) { message() }
 }

@@ -67,9 +67,9 @@ public struct QueueConfiguration: Sendable, Hashable {
     /// A configuration for `slowQueue` that keeps an idle link busy with small files.
     ///
     /// One fetch at a time leaves the link idle while it waits for each answer. With this configuration the queue learns
-    /// from its latest fetches how long an answer takes to begin and how long a body takes to arrive, and runs as many
-    /// fetches as cover the wait: one on a slow link with large files, several on a fast link with a long delay. All of
-    /// them are throttled as soon as urgent work reaches the network.
+    /// from its latest fetches how long an answer takes to begin and how long a body takes to arrive, and runs as few
+    /// fetches as use nine tenths of the link: one on a slow link with large files, several on a fast link with a long
+    /// delay. All of them are throttled as soon as urgent work reaches the network.
     ///
     /// ```swift
     /// configuration.slowQueue = .fillsLink(upTo: 6)
@@ -135,7 +135,7 @@ public enum TaskState: Sendable, Hashable {
     case transferring
     /// The transfer is held back for more urgent work.
     case paused
-    /// The task waits for the network or for a back-off.
+    /// The task waits for the network, for a back-off or for the fetch of another process.
     case parked
     /// The bytes are there, and a picture or value is being made of them, or waits for that.
     case decoding

@@ -71,7 +71,7 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral, R
     }
 
     /// Whether every name is a token and no value holds a line break or a NUL (RFC 9110, section 5.5).
-    var isWellFormed: Bool {
+    package var isWellFormed: Bool {
         fields.allSatisfy { field in
             field.name.isHeaderName && field.value.isHeaderValue
         }

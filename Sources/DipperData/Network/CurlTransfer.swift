@@ -297,28 +297,21 @@ final class CurlErrorText: @unchecked Sendable {
 private struct SpeedLimit {
     private static let marksPerWindow = 16
 
-    private var counted = Duration.zero
-    /// `nil` while the transfer is held back.
-    private var runningSince: ContinuousClock.Instant?
-    /// Bytes moved at times of ``counted``, oldest first. All but the first lie within the window.
+    private static let start = ContinuousClock.now
+    private static var now: Duration { ContinuousClock.now - start }
+
+    private var watch = Stopwatch()
+    /// Bytes moved at times of ``watch``, oldest first. All but the first lie within the window.
     private var marks: [(time: Duration, bytes: Int)] = []
 
-    init(isHeld: Bool) {
-        runningSince = isHeld ? nil : .now
-    }
+    init(isHeld: Bool) { if !isHeld { run() } }
 
-    mutating func run() {
-        if runningSince == nil { runningSince = .now }
-    }
-
-    mutating func hold() {
-        if let runningSince { counted += ContinuousClock.now - runningSince }
-        runningSince = nil
-    }
+    mutating func run() { watch.run(at: Self.now) }
+    mutating func hold() { watch.hold(at: Self.now) }
 
     mutating func check(_ limits: CurlConfiguration, bytes: Int) -> DipperError? {
-        guard let runningSince else { return nil }
-        let time = counted + (ContinuousClock.now - runningSince)
+        guard watch.isRunning else { return nil }
+        let time = watch.spent(at: Self.now)
         if let longest = limits.transferTimeLimit, time >= longest {
             return .timedOut.with(detail: "the transfer takes too long")
         }

@@ -49,15 +49,20 @@ public enum SimulatedNetwork: String, Sendable, Hashable, CaseIterable {
 /// Tells what another monitor tells, unless a state is simulated.
 final class SimulatingMonitor: NetworkMonitor {
     private let base: any NetworkMonitor
-    private let simulated = Mutex(SimulatedNetwork?.none)
+    /// The place in ``SimulatedNetwork`` after 0 for none.
+    private let simulated = Atomic<Int>(0)
     private let observers = Observers<@Sendable () -> Void>()
 
     init(_ base: any NetworkMonitor) { self.base = base }
 
     var simulation: SimulatedNetwork? {
-        get { simulated.withLock(\.self) }
+        get {
+            let place = simulated.load(ordering: .acquiring)
+            return place == 0 ? nil : SimulatedNetwork.allCases[place - 1]
+        }
         set {
-            simulated.withLock { $0 = newValue }
+            let place = newValue.flatMap { SimulatedNetwork.allCases.firstIndex(of: $0) }
+            simulated.store(place.map { $0 + 1 } ?? 0, ordering: .releasing)
             for onChange in observers.all { onChange() }
         }
     }
@@ -108,7 +113,6 @@ public final class NetlinkMonitor: NetworkMonitor {
         var listening = 0
         /// The number of observations that hear of no change.
         var unwatchedObservations = 0
-        var conditions = NetworkConditions()
         var hasWarned = false
         var answers = ReachabilityAnswers()
         var hosts = KnownHosts()
@@ -116,11 +120,44 @@ public final class NetlinkMonitor: NetworkMonitor {
         var hasGuessed = false
         /// When the file of hosts may be looked at again; `nil` while it is read.
         var nextReading: ContinuousClock.Instant? = .now
+
+        /// The hosts known so far, if the file is to be looked at now, which is at most once a second.
+        mutating func takeReading() -> KnownHosts? {
+            guard nextReading.map({ $0 <= .now }) ?? false else { return nil }
+            nextReading = nil
+            return hosts
+        }
+
+        /// The answer about a host, if it is known; otherwise what the kernel is asked.
+        mutating func question(about host: String) -> Question {
+            if let known = unwatchedObservations > 0 ? true : answers.known(host) {
+                return Question(known: known, changes: answers.changes, isRead: hosts.isRead)
+            }
+            let target = hosts.addresses(of: host)
+            // Names that must be looked up share one answer, and the addresses of a family share a failure.
+            let group = target.map { $0.addresses.first?.family == .v6 ? " v6" : " v4" } ?? " name"
+            return Question(
+                known: answers.known(group), target: target, group: group, changes: answers.changes,
+                isRead: hosts.isRead, due: takeReading())
+        }
+    }
+
+    private struct Question {
+        let known: Bool?
+        var target: (addresses: [IPAddress], zone: String?)?
+        /// The name under which hosts share an answer.
+        var group = ""
+        let changes: Int
+        let isRead: Bool
+        /// The hosts known so far, if the file is to be looked at.
+        var due: KnownHosts?
     }
 
     private let logger: Logger
     private let observers = Observers<@Sendable () -> Void>()
     private let state = Mutex(State())
+    /// The conditions as bits.
+    private let restrictions = Atomic<UInt8>(0)
     private let reader = DispatchQueue(label: "dipper.hosts", qos: .utility)
 
     /// Creates a monitor.
@@ -130,15 +167,10 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     public func canReach(_ host: String) -> Bool {
-        let (known, changes, hosts) = state.withLock { state in
-            (state.unwatchedObservations > 0 ? true : state.answers.known(host), state.answers.changes, state.hosts)
-        }
-        if let known { return known }
-        readHosts()
-        let target = hosts.addresses(of: host)
-        // Names that must be looked up share one answer, and the addresses of a family share a failure.
-        let group = target.map { $0.addresses.first?.family == .v6 ? " v6" : " v4" } ?? " name"
-        if let shared = state.withLock({ $0.answers.known(group) }) { return shared }
+        let question = state.withLock { $0.question(about: host) }
+        if let due = question.due { readHosts(after: due) }
+        if let known = question.known { return known }
+        let target = question.target
         var (canReach, failure) = (true, NetlinkError?.none)
         do throws(NetlinkError) {
             canReach = try Netlink().canReach(target)
@@ -148,27 +180,22 @@ public final class NetlinkMonitor: NetworkMonitor {
         // A program that has no descriptor left for the question may have one soon.
         let silence = failure.flatMap { [EMFILE, ENFILE, ENOMEM].contains($0.code) ? nil : $0 }
         // A name may turn out to have an address once the file of hosts has been read.
-        let isGuess = target == nil && !hosts.isRead
+        let isGuess = target == nil && !question.isRead
         if isGuess { canReach = true }
         state.withLock { [canReach] state in
             if isGuess { state.hasGuessed = true }
-            for name in target == nil || silence != nil ? [host, group] : [host] {
+            for name in target == nil || silence != nil ? [host, question.group] : [host] {
                 state.answers.keep(
-                    canReach, for: name, isFailure: silence != nil, isWatched: state.listening > 0, askedAt: changes)
+                    canReach, for: name, isFailure: silence != nil, isWatched: state.listening > 0,
+                    askedAt: question.changes)
             }
         }
         if let silence { warn(silence) }
         return canReach
     }
 
-    /// Has the file of hosts read elsewhere if it has changed, at most once a second: it may be long, and a disk may hang.
-    private func readHosts() {
-        let old = state.withLock { state -> KnownHosts? in
-            guard state.nextReading.map({ $0 <= .now }) ?? false else { return nil }
-            state.nextReading = nil
-            return state.hosts
-        }
-        guard let old else { return }
+    /// Has the file of hosts read elsewhere if it has changed: it may be long, and a disk may hang.
+    private func readHosts(after old: KnownHosts) {
         reader.async { [weak self] in
             let new = old.updated()
             guard let self else { return }
@@ -192,16 +219,20 @@ public final class NetlinkMonitor: NetworkMonitor {
     }
 
     /// The conditions that ``setConditions(_:)`` has set; the kernel does not know them.
-    public var conditions: NetworkConditions { state.withLock { $0.conditions } }
+    public var conditions: NetworkConditions {
+        let bits = restrictions.load(ordering: .acquiring)
+        return NetworkConditions(isConstrained: bits & 1 != 0, isExpensive: bits & 2 != 0)
+    }
 
     /// Sets the conditions, and calls the observers if they have changed.
     public func setConditions(_ conditions: NetworkConditions) {
-        if state.withLock({ exchange(&$0.conditions, with: conditions) }) == conditions { return }
+        let bits: UInt8 = (conditions.isConstrained ? 1 : 0) | (conditions.isExpensive ? 2 : 0)
+        if restrictions.exchange(bits, ordering: .acquiringAndReleasing) == bits { return }
         for observer in observers.all { observer() }
     }
 
     public func observe(_ onChange: @escaping @Sendable () -> Void) -> ChangeObservation {
-        readHosts()
+        if let due = state.withLock({ $0.takeReading() }) { readHosts(after: due) }
         var watch: NetlinkWatch?
         do throws(NetlinkError) {
             // Here, so that no change is missed.

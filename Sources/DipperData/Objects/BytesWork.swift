@@ -48,6 +48,8 @@ final class BytesWork: SharedWork {
     }
 
     var isCurrent: Bool { !isClosed && !claim.isRevoked }
+    /// The call that brings the bytes.
+    var callID: CacheEvent.ID { followed?.eventID ?? eventID }
 
     private func endPreviews() {
         previews?.cancellation.set()
@@ -166,7 +168,10 @@ extension BytesWork {
 
     /// The number of attempts and the state of the fetch.
     var status: (attempts: Int, state: TaskState) {
-        if let now = (waiter ?? followed?.waiter)?.status() { return (now.attempts, now.state) }
+        let waiter = waiter ?? followed?.waiter
+        // The engine of another data cache may not have decided since the call was made.
+        if let engine = waiter?.engine, engine !== cache.engine { engine.run { $0.takeTurn() } }
+        if let now = waiter?.status() { return (now.attempts, now.state) }
         // Bytes that are there wait to be decoded.
         let isOver = followed.map { $0.outcome != nil } ?? waiter?.isOver ?? true
         return (followed?.attempts ?? attempts, isOver ? .decoding : .waiting)
@@ -190,11 +195,14 @@ extension BytesWork {
         waiting = response.data.count
         data = response.data
         arrival = cache.engine.nextNumber()
+        let info = response.info
         basis = Provenance(
-            info: response.info, source: response.source, attempts: response.attempts, metrics: response.metrics,
+            // Several calls wait for what is made of it.
+            info: call.freshness.isShared ? info.with(Storing.fields(of: info.headers, isShared: true)) : info,
+            source: response.source, attempts: response.attempts, metrics: response.metrics,
             asked: response.askedSource,
             revalidation: response.revalidation, claim: claim,
-            call: origin.source.events.wants(.objects) ? followed?.eventID ?? eventID : nil)
+            call: origin.source.events.wants(.objects) ? callID : nil)
         if !response.source.isAnswer || response.info.isStandIn { isNewest = false }
         if origin.isAnew { isClosed = true }
         // A look at the tiers that is under way finds the bytes in the data cache.

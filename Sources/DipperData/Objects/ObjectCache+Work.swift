@@ -97,7 +97,9 @@ extension ObjectCache {
         for make in patient { make.enter(.writing) }
         let step = lead.calls.values.first?.step ?? lead.step
         let keepsBytes = writers.contains(where: \.keepsBytes)
-        WriteWork(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient, in: self).enter()
+        let write = WriteWork(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient, in: self)
+        for lease in makes.compactMap(\.lease) { (lease.outcome, lease.write) = (.kept, write.pending) }
+        write.enter()
     }
 
     /// - Parameter isLost: whether the stored form that should be on disk is not.
@@ -113,7 +115,7 @@ extension ObjectCache {
     func supersede(by object: MadeObject, of supply: BytesWork, _ origin: Origin) {
         let info = object.basis.info
         let makes = state.works[origin.key]?.makes ?? []
-        for make in makes where make.stage != .looking {
+        for make in makes where make.stage != .looking && make.stage != .elsewhere {
             // A fetch that is under way brings no older bytes, and newer ones may have come already.
             if let root = make.root, root.basis == nil || root.arrival >= supply.arrival { continue }
             (make.isOutdated, make.isClosed) = (true, true)

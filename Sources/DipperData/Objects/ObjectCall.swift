@@ -43,6 +43,7 @@ package final class ObjectCall: WaitingCall {
     }
 
     let cache: ObjectCache
+    nonisolated let identity = EventIdentity()
     private(set) var origin: Origin
     let step: any ObjectStep
     private(set) var options: Options
@@ -68,10 +69,13 @@ package final class ObjectCall: WaitingCall {
         let call = ObjectCall(task, making, options)
         task.attach(call)
         let (engine, state) = (call.cache.engine, call.cache.state)
+        let (events, key) = (making.origin.source.events, making.origin.dataKey)
+        events.trace(key, call.identity.id, .callBegan(task.requestedQueue))
         state.posted.add(1, ordering: .relaxed)
         if engine.post(waits: false, { call.take() }) { return }
         state.posted.subtract(1, ordering: .relaxed)
         task.detach(in: task.requestedQueue, attempts: 0)
+        events.trace(key, call.identity.id, .callFailed(engine.refusal))
         task.end(.failure(engine.refusal), nil)
     }
 
@@ -103,6 +107,7 @@ package final class ObjectCall: WaitingCall {
         let renewal = object?.basis.revalidation.map { bytes in
             Making(cache, origin.following(object?.basis.claim) { bytes }, step)
         }
+        origin.source.events.trace(origin.dataKey, identity.id, .callEnded(result.map(\.basis.source)))
         task.end(result, renewal)
     }
 
@@ -114,7 +119,7 @@ package final class ObjectCall: WaitingCall {
         while first?.stage == .waiting, let parent = first?.parent { first = parent }
         if let fetch = make?.fetch { (status.attempts, status.state) = fetch.status }
         switch first?.stage {
-        case nil, .looking, .waiting: break
+        case nil, .looking, .elsewhere, .waiting: break
         case .making, .writing, .ready, .over: status.state = .decoding
         }
         return status
@@ -224,6 +229,7 @@ extension ObjectCall {
         (self.make, number) = (make, engine.nextNumber())
         make.calls[number] = self
         make.wants.add(want)
+        origin.source.events.trace { $0.joined(make.identity.id, by: identity.id) }
         if isNew { return make.begin() }
         make.refresh()
         if case .ready = make.stage, let object = make.object {

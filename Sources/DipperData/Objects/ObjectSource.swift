@@ -94,11 +94,18 @@ package final class ObjectSource: Sendable {
     }
 
     func keepBytes(_ data: Data, _ info: EntryInfo, for request: DataRequest, _ claim: Claim) {
-        let kept = StoredData(data: data, info: info.with(Storing.fields(of: info.headers), family: info.family))
-        store.add(kept, for: request.cacheKey, call(request), onDisk: true, request.durability, claim: claim)
+        let call = call(request)
+        let kept = StoredData(
+            data: data, info: info.with(Storing.fields(of: info.headers, isShared: call.freshness.isShared)))
+        store.add(kept, for: request.cacheKey, call, onDisk: true, request.durability, claim: claim)
     }
 
     // MARK: Stored forms
+
+    /// Creates the lease of a stored form; `nil` if it is shared with nobody.
+    @Loop func lease(of key: CacheKey, for work: some LeasedWork) -> Lease? {
+        Lease(key, for: work, in: store(of: key))
+    }
 
     func waitsForDisk(_ request: DataRequest) -> Bool {
         (hasDisk || keepsForms) && request.waitsForDiskWrite && call(request).keepsOnDisk
@@ -112,13 +119,18 @@ package final class ObjectSource: Sendable {
         store.hasEntry(key, place, answer)
     }
 
-    /// Reads an entry for a request, in the order of urgency.
+    /// Reads a stored form for a request, in the order of urgency, also from the program's own tiers.
+    /// - Parameters:
+    ///   - claim: the right to keep objects made from the bytes.
+    ///   - answer: is called with the form, and where it was.
     /// - Returns: `nil` if `answer` has been called.
     func read(
-        _ key: CacheKey, for request: DataRequest, _ place: Workers.Place,
-        _ answer: @escaping @Sendable (StoredData?) -> Void
+        _ key: CacheKey, for request: DataRequest, _ place: Workers.Place, _ claim: Claim,
+        _ answer: @escaping @Sendable (StoredData?, ResponseSource) -> Void
     ) -> Workers.Ticket? {
-        store(of: key).read(key, for: call(request, key), place, answer)
+        let (store, bytes) = (store, request.cacheKey)
+        let basis = FormBasis(key: bytes, claim: claim) { store.stored(bytes) }
+        return self.store(of: key).read(key, for: call(request, key), place, madeOf: basis, answer)
     }
 
     @inline(__always)
@@ -135,16 +147,19 @@ package final class ObjectSource: Sendable {
     func has(_ key: CacheKey) -> Bool { store(of: key).contains(key) }
 
     func keep(
-        _ form: Data, for key: CacheKey, madeOf info: EntryInfo, digest: UInt64, _ request: DataRequest,
-        _ claim: Claim?, whenWritten: (@Sendable (_ isOnDisk: Bool) -> Void)?
+        _ form: Data, for key: CacheKey, madeOf basis: Provenance, _ request: DataRequest, _ claim: Claim?,
+        whenWritten: @escaping @Sendable (_ isOnDisk: Bool) -> Void
     ) {
+        let info = basis.info
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
         var headers = Storing.fields(of: info.headers).removing(own.contains)
-        headers.append(EntryInfo.digestField, String(digest, radix: 16))
-        store(of: key).add(
-            StoredData(data: form, info: info.with(headers, family: info.family)), for: key, call(request, key),
-            onDisk: !request.isForThisProcess, request.durability, claim: claim, stored: info.storedDate,
-            whenWritten: whenWritten)
+        headers.append(EntryInfo.digestField, String(basis.digest, radix: 16))
+        let (store, call) = (store(of: key), call(request, key))
+        let value = StoredData(data: form, info: info.with(headers))
+        store.add(
+            value, for: key, call, onDisk: !request.isForThisProcess, request.durability, claim: claim,
+            by: basis.call, stored: info.storedDate, whenWritten: whenWritten)
+        if call.mayBeShared { store.share(value, for: key, call, stored: info.storedDate, claim) }
     }
 
     func add(_ data: Data, for request: DataRequest, _ claim: Claim) {
@@ -162,8 +177,9 @@ package final class ObjectSource: Sendable {
     }
 
     func removeDerived(of key: CacheKey) {
-        store.removeDerived(of: key)
-        if forms !== store { forms.removeDerived(of: key) }
+        // The newest forms take the place of older ones in the tiers that others share.
+        store.removeDerived(of: key, from: [.memory, .disk])
+        if forms !== store { forms.removeDerived(of: key, from: [.memory, .disk]) }
     }
 }
 
@@ -279,7 +295,8 @@ package final class Origin: Sendable {
 extension Call.Defaults {
     @inline(__always)
     func use(of info: EntryInfo, for request: DataRequest, at now: () -> Date) -> StoredUse {
-        let isPlain = info.isPlain && request.headers.isEmpty && !request.hasHooks
+        let isPlain =
+            info.isPlain && request.headers.isEmpty && !request.hasHooks && !(request.freshness ?? freshness).isShared
         if isPlain, info.freshness.until == .infinity { return .fresh }
         let now = now().timeIntervalSince1970
         if isPlain, info.freshness.isFresh(at: now) { return .fresh }
@@ -289,7 +306,7 @@ extension Call.Defaults {
         let use = call.use(of: info, at: now)
         switch use {
         case .revalidate where call.cachePolicy == .cacheOnly && info.isChosen(by: request.headers):
-            return StoredAnswer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
+            return call.answer(info).mayServeDisconnected(for: request.headers) ? .stale : .revalidate
         case .staleWhileRevalidating where !call.mayFetch: return .stale
         default: return use
         }

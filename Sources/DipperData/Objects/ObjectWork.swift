@@ -4,6 +4,8 @@ import Foundation
 final class ObjectWork: SharedWork {
     enum Stage {
         case looking
+        /// Another process makes the object.
+        case elsewhere
         case waiting
         case making
         case writing
@@ -12,6 +14,7 @@ final class ObjectWork: SharedWork {
     }
 
     let cache: ObjectCache
+    let identity = EventIdentity()
     let origin: Origin
     let step: any ObjectStep
     let keepsBytes: Bool
@@ -29,6 +32,10 @@ final class ObjectWork: SharedWork {
     /// `nil` if the object is made from another, or is in a tier.
     var supply: BytesWork?
     var lookUp: Workers.Ticket?
+    var lookUpTime = Date.distantPast
+    var lease: Lease?
+    /// Whether an urgent call of another process waits.
+    private var isHurried = false
     /// Whether no prefetch starts because this work may fetch.
     private var isReserved = false
     /// The stored form made of earlier bytes. It serves if the bytes are still the same.
@@ -66,7 +73,8 @@ final class ObjectWork: SharedWork {
         return root?.timeLeft ?? origin.source.timeout(of: origin.request)
     }
 
-    private var engine: Engine { cache.engine }
+    var engine: Engine { cache.engine }
+    private var events: EventHub { origin.source.events }
 
     var isMade: Bool { stage == .writing || stage == .ready }
 
@@ -75,6 +83,7 @@ final class ObjectWork: SharedWork {
 
     override func move(to want: Urgency) {
         lookUp?.move(to: engine.place(want))
+        lease?.moved(to: want.queue)
         if want.queue == .slow { release() }
     }
 }
@@ -93,6 +102,8 @@ extension ObjectWork {
         let root = root
         lookUp?.cancel()
         enter(.over)
+        events.trace { $0.ended(identity.id) }
+        exchange(&lease, with: nil)?.end()
         release()
         leaveRun()
         wait(for: nil)
@@ -123,6 +134,7 @@ extension ObjectWork {
     func release() { if exchange(&isReserved, with: false) { origin.source.release() } }
 
     func fail(_ error: DipperError) {
+        if !origin.request.hasHooks, LeaseNews.number(of: error) != nil { lease?.outcome = .failed(error) }
         endCalls(.failure(error))
         for child in children { child.fail(error) }
         settle()
@@ -140,7 +152,7 @@ extension ObjectWork {
     func tellEnd(of calls: [ObjectCall], _ result: Result<ResponseSource, DipperError>) {
         if let root { return root.tellEnd(result) }
         if case .failure(let error) = result, error == .cancelled || error == .shutDown { return }
-        for call in calls { origin.source.events.call(origin.dataKey, call.want.queue, result) }
+        for call in calls { events.call(origin.dataKey, call.want.queue, result, call.identity.id) }
     }
 
     /// Gives calls whose object is being made the rest of the time that their request allows.
@@ -162,11 +174,13 @@ extension ObjectWork {
             origin.source.reserve()
         }
         enter(.looking)
+        lookUpTime = WallClock.coarse()
         let round = round
-        lookUp = origin.source.read(step.key(origin.dataKey), for: origin.request, engine.place(wants.highest)) {
-            [cache] stored in
+        lookUp = origin.source.read(
+            step.key(origin.dataKey), for: origin.request, engine.place(wants.highest), claim
+        ) { [cache] stored, source in
             let bytes = stored?.data.count ?? 0
-            cache.post(counting: bytes) { self.looked(round, stored, bytes) }
+            cache.post(counting: bytes) { self.looked(round, stored, source, bytes) }
         }
     }
 
@@ -195,7 +209,7 @@ extension ObjectWork {
         write.refresh()
     }
 
-    private func looked(_ round: UInt64, _ stored: StoredData?, _ bytes: Int) {
+    private func looked(_ round: UInt64, _ stored: StoredData?, _ source: ResponseSource, _ bytes: Int) {
         var waiting = bytes
         defer { cache.stopWaiting(&waiting) }
         guard self.round == round else { return }
@@ -205,13 +219,17 @@ extension ObjectWork {
         }
         let key = step.key(origin.dataKey)
         if let object = atHand { return found(object) }
-        guard let stored else { return descend() }
+        guard let stored else {
+            if isAdmitted { descend() }
+            return
+        }
         let use = origin.source.use(of: stored.info, for: origin.request)
         guard use == .fresh || use == .stale else {
             earlier = stored
-            return descend()
+            if isAdmitted { descend() }
+            return
         }
-        let source = use == .fresh ? ResponseSource.disk : .stale
+        let source = use == .fresh ? source : .stale
         guard origin.waitsForDisk else {
             return perform(.form(stored, source), waiting: exchange(&waiting, with: 0))
         }
@@ -223,6 +241,15 @@ extension ObjectWork {
                 if isOnDisk { self.perform(.form(stored, source)) } else { self.descend() }
             }
         }
+    }
+
+    // MARK: Other processes
+
+    private var isAdmitted: Bool {
+        if lease == nil, origin.storing != .never, origin.isDecided {
+            lease = origin.source.lease(of: step.key(origin.dataKey), for: self)
+        }
+        return lease?.admits() ?? true
     }
 
     // MARK: The parent
@@ -251,6 +278,7 @@ extension ObjectWork {
     private func grow(from parent: ObjectWork) {
         self.parent = parent
         parent.children.append(self)
+        events.trace { $0.joined(parent.identity.id, by: identity.id) }
         enter(.waiting)
         wait(for: parent)
         parent.refresh()
@@ -273,6 +301,7 @@ extension ObjectWork {
         self.supply = supply
         supply.makes.append(self)
         wait(for: supply)
+        events.trace { $0.joined(supply.callID, by: identity.id) }
         if let present {
             present.refresh()
             if present.basis != nil { take(present) }
@@ -348,4 +377,41 @@ extension ObjectWork {
         }
         fail(error)
     }
+}
+
+/// One process makes an object that is stored, and the others read what it has stored.
+extension ObjectWork: LeasedWork {
+    var queue: FetchQueue { wants.highest.queue }
+    var mayWaitForOthers: Bool { true }
+
+    func admitted() { if stage == .looking || stage == .elsewhere { descend() } }
+
+    func waitForOthers() {
+        guard stage == .looking else { return }
+        release()
+        enter(.elsewhere)
+    }
+
+    func lookAgain() {
+        guard stage == .looking || stage == .elsewhere else { return }
+        earlier = nil
+        release()
+        begin()
+    }
+
+    func failedElsewhere(_ error: DipperError) {
+        // Another source of this request, or its own rules, may do better.
+        if origin.request.hasHooks { descend() } else { fail(error) }
+    }
+
+    func hurry(_ queue: FetchQueue?) {
+        guard isHurried != (queue == .fast) else { return }
+        isHurried.toggle()
+        let want = Urgency(.fast, .normal)
+        if isHurried { wants.add(want) } else { wants.remove(want) }
+        refresh()
+    }
+
+    /// The fetch has a lease of its own.
+    func takeNews() -> LeaseNews { .moving }
 }

@@ -16,9 +16,12 @@ final class StepWork: SharedWork {
     var makes: [ObjectWork] = []
     var ticket: Workers.Ticket?
     private let cancellation = Cancellation()
+    /// The work that traces show as the cause, if no call has brought bytes for the step.
+    let cause: CacheEvent.ID?
 
     init(_ make: ObjectWork, _ source: Source) {
         (cache, key, origin, self.source) = (make.cache, make.key, make.origin, source)
+        cause = origin.source.events.wants(.traces) ? make.identity.id : nil
     }
 
     nonisolated var isCancelled: Bool { cancellation.isSet }
@@ -139,7 +142,7 @@ extension ObjectCache {
     }
 
     func perform(_ run: StepWork, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
-        let basis: Provenance
+        var basis: Provenance
         let original: Data?
         var digest: UInt64 = 0
         switch run.source {
@@ -156,6 +159,7 @@ extension ObjectCache {
             basis = parent.basis
             original = parent.excerpt
         }
+        basis.call = basis.call ?? run.cause
         var object: MadeObject
         // A stored form is read after memory has been asked, with no digest.
         if let product = present(run.key, madeOf: digest) {

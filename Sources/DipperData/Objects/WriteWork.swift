@@ -13,6 +13,8 @@ final class WriteWork: SharedWork {
     /// Work that looks for the object again after the write.
     var blocked: [ObjectWork] = []
     var ticket: Workers.Ticket?
+    /// Tells other processes whether the stored form is on disk.
+    nonisolated let pending = PendingWrite()
     private nonisolated let begun = Atomic(false)
 
     init(
@@ -51,6 +53,7 @@ extension WriteWork {
         cache.state.writes[key] = line
         if let replaced {
             replaced.ticket?.cancel()
+            replaced.pending.end(isOnDisk: false)
             replaced.end(isLost: true)
         }
         if line.count == 1 { begin() }
@@ -111,21 +114,26 @@ extension ObjectCache {
         let mayWrite = {
             object.isAdded ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true
         }
-        guard mayWrite() else { return written(true) }
-        if object.isPresent, source.has(key) { return written(false) }
-        guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return written(false) }
+        let end: @Sendable (_ isLost: Bool, _ isOnDisk: Bool) -> Void = { isLost, isOnDisk in
+            write.pending.end(isOnDisk: isOnDisk)
+            written(isLost)
+        }
+        guard mayWrite() else { return end(true, false) }
+        if object.isPresent, source.has(key) { return end(false, true) }
+        guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return end(false, false) }
         do throws(DipperError) {
             let form = try form(of: write)
             // A removed object must not replace one that was added after the removal.
-            guard mayWrite() else { return written(true) }
+            guard mayWrite() else { return end(true, false) }
             if object.isAdded, let claim = object.basis.claim {
                 source.add(form, for: request.with(\.key, key), claim)
-                return written(false)
+                return end(false, false)
             }
-            let whenWritten: @Sendable (Bool) -> Void = { written(!$0) }
             source.keep(
-                form, for: key, madeOf: object.basis.info, digest: object.basis.digest, request, write.claim,
-                whenWritten: write.isAwaited ? whenWritten : nil)
+                form, for: key, madeOf: object.basis, request, write.claim
+            ) { isOnDisk in
+                if write.isAwaited { end(!isOnDisk, isOnDisk) } else { write.pending.end(isOnDisk: isOnDisk) }
+            }
             if !write.isAwaited { written(false) }
         } catch {
             notKept(key, error)
@@ -135,7 +143,7 @@ extension ObjectCache {
             {
                 source.keepBytes(bytes, object.basis.info, for: request, claim)
             }
-            written(false)
+            end(false, false)
         }
     }
 

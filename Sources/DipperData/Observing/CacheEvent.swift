@@ -2,10 +2,10 @@ import Synchronization
 
 /// An event in the work of a cache.
 ///
-/// Calls, fetches, look-ups, attempts, decodes, processing steps and writes begin and end. All events of one piece of work have
-/// the same identifier, and ``parent`` is the piece of work that it belongs to: a look-up, an attempt and a
-/// write belong to a fetch, a decode and a step to the call that brought the bytes. Many calls may wait for one fetch:
-/// ``Kind/callJoined(fetch:)`` links each of them to the fetch.
+/// Calls, fetches, look-ups, attempts, decodes, processing steps and writes begin and end. All events of one piece of
+/// work have the same identifier, and ``parent`` is the piece of work that it belongs to: a look-up, an attempt and a
+/// write belong to a fetch; a decode, a step and the write of what they have made to the call that brought the bytes.
+/// Many calls may wait for one fetch: ``Kind/callJoined(fetch:)`` links each of them to the fetch.
 ///
 /// No text of an event holds a secret.
 ///
@@ -85,7 +85,7 @@ public struct CacheEvent: Sendable, CustomStringConvertible {
         case resumed
         /// A fetch was promoted or demoted to this queue.
         case queueChanged(FetchQueue)
-        /// A fetch waits for the network or for a back-off.
+        /// A fetch waits for the network, for a back-off or for another process.
         case parked
         /// A fetch ended; no call waits for it any more.
         case fetchEnded
@@ -139,6 +139,13 @@ public struct CacheEvent: Sendable, CustomStringConvertible {
 
         /// A listener of ``DataCache/events`` was too slow and missed this number of events; it alone is told.
         case missed(Int)
+
+        static func callEnded(_ result: Result<ResponseSource, DipperError>) -> Kind {
+            switch result {
+            case .success(let source): .callAnswered(source)
+            case .failure(let error): .callFailed(error)
+            }
+        }
 
         /// The topics of the event. A sink that wants one of them receives the event.
         public var topics: CacheEvent.Topics {
@@ -245,6 +252,8 @@ public struct CacheEvent: Sendable, CustomStringConvertible {
         public static let conditions = Topics(rawValue: 1 << 8)
         /// The failures of attempts and decodes.
         public static let failures = Topics(rawValue: 1 << 9)
+        /// The calls for objects, and the work that calls cause and join, for a ``CallTracer`` alone.
+        static let traces = Topics(rawValue: 1 << 10)
         /// All topics.
         public static let all = Topics(rawValue: .max)
     }

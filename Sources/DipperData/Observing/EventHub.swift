@@ -6,6 +6,12 @@ package final class EventHub: Sendable {
     private struct Listener {
         let topics: CacheEvent.Topics
         let sink: any EventSink
+        let tracer: (any CallTracer)?
+
+        init(_ topics: CacheEvent.Topics, _ sink: any EventSink) {
+            (tracer, self.sink) = (sink as? any CallTracer, sink)
+            self.topics = tracer == nil ? topics.subtracting(.traces) : topics.union(.traces)
+        }
     }
 
     let counts: CacheCounts
@@ -29,7 +35,7 @@ package final class EventHub: Sendable {
     func add(_ sink: any EventSink) -> Int? {
         let topics = sink.topics
         guard !topics.isEmpty else { return nil }
-        let number = listeners.add(Listener(topics: topics, sink: sink))
+        let number = listeners.add(Listener(topics, sink))
         updateWanted()
         if isOver.load(ordering: .acquiring) { end() }
         return number
@@ -80,6 +86,25 @@ package final class EventHub: Sendable {
             listener.sink.receive(event)
         }
     }
+
+    // MARK: Traces
+
+    /// Tells the sinks that follow calls through their work.
+    @inline(__always)
+    func trace(_ tell: (any CallTracer) -> Void) {
+        guard wants(.traces) else { return }
+        for case let tracer? in listeners.all.lazy.map(\.tracer) { tell(tracer) }
+    }
+
+    /// Tells the begin or the end of a call for an object.
+    func trace(
+        _ key: @autoclosure () -> CacheKey, _ id: @autoclosure () -> CacheEvent.ID,
+        _ kind: @autoclosure () -> CacheEvent.Kind
+    ) {
+        trace { $0.receive(CacheEvent(time: now, key: key(), id: id(), kind: kind())) }
+    }
+
+    // MARK: Objects and tiers
 
     package func decode<Object>(
         _ key: CacheKey, of call: CacheEvent.ID?, _ body: () throws(DipperError) -> Object
@@ -140,8 +165,11 @@ package final class EventHub: Sendable {
     func networkChanged() { tell(.conditions, CacheKey(""), nil, .networkChanged) }
 
     /// Tells the begin and the end of a call that is answered without a call for bytes.
-    func call(_ key: CacheKey, _ queue: FetchQueue, _ result: Result<ResponseSource, DipperError>) {
-        let id = wants(.calls) ? CacheEvent.ID.next() : nil
+    func call(
+        _ key: CacheKey, _ queue: FetchQueue, _ result: Result<ResponseSource, DipperError>,
+        _ known: @autoclosure () -> CacheEvent.ID? = nil
+    ) {
+        let id = wants(.calls) ? known() ?? CacheEvent.ID.next() : nil
         tell(.calls, key, id, .callBegan(queue))
         callEnded(key, id, result)
     }

@@ -21,6 +21,17 @@ public protocol EventSink: Sendable {
     func end()
 }
 
+/// A sink that follows each call through all work for it, as the spans of a trace do. It alone hears
+/// ``CacheEvent/Kind/callBegan(_:)`` and the end of a call for an object; others hear of the call for its bytes.
+package protocol CallTracer: EventSink {
+    /// Takes notice that work waits for other work, which it has caused if it is the first to wait.
+    func joined(_ work: CacheEvent.ID, by waiting: CacheEvent.ID)
+    /// Takes notice that work that has no events of its own has ended.
+    func ended(_ work: CacheEvent.ID)
+    /// May add header fields to a request that an attempt is about to send.
+    func sends(_ request: inout TransferRequest, in attempt: CacheEvent.ID)
+}
+
 extension EventSink {
     public var topics: CacheEvent.Topics { .all }
     public func end() {}

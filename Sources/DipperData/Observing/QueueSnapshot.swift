@@ -65,6 +65,8 @@ public struct FetchSnapshot: Sendable, Hashable, CustomStringConvertible {
         case backOff(Duration)
         /// The server has asked for a pause of this length, and the next attempt begins after the time `left`.
         case retryAfter(Duration, left: Duration)
+        /// Another cache or process, which shares what it keeps, fetches the key; see ``DataCache/Configuration/leases``.
+        case elsewhere
         /// A retry rule of the program is being asked.
         case retryRule
 
@@ -87,6 +89,7 @@ public struct FetchSnapshot: Sendable, Hashable, CustomStringConvertible {
             case .backOff(let left): "back-off, \(Self.text(left)) left"
             case .retryAfter(let asked, let left):
                 "the server says Retry-After \(Self.text(asked)), \(Self.text(left)) left"
+            case .elsewhere: "another process fetches it"
             case .retryRule: "asks the program whether to retry"
             }
         }

@@ -48,6 +48,7 @@ extension DiskTier {
                 new.problem = StoreProblem("\(error)", isReadable: new.index != nil)
             }
             if new.files?.lock == nil { return new }
+            if options.sharesLeases { new.leases = leases(in: folder) }
             let room: Room = state.withLock { $0.staged.removals.isEmpty } ? .reserve : .bodies
             try withRoom(room, new.files) { try openIndex(in: folder, isWaiting, &new) }
         } catch let refusal as StoreProblem {
@@ -68,6 +69,17 @@ extension DiskTier {
         } catch {
             guard FileError.isFull(error.code), folder.remove(BlobFiles.reserve) else { throw error }
             return try BlobFiles(root: folder, faults: options.faults)
+        }
+    }
+
+    private func leases(in folder: Folder) -> FolderLeases? {
+        do throws(FileError) {
+            return FolderLeases(try LeaseFile(in: folder))
+        } catch {
+            logger.notice(
+                "processes that share the folder may fetch a key several times: it has no locks",
+                metadata: ["error": "\(error)", "folder": "\(options.folder)"])
+            return nil
         }
     }
 

@@ -34,8 +34,10 @@ extension DiskTier {
     }
 
     /// The failure takes the place of a partial body.
-    func keepFailure(_ record: EntryRecord, claim: Claim) {
-        stage(record, for: .init(key: record.key, table: .partial), ifAllowed: { claim.isCurrent })
+    func keepFailure(_ record: EntryRecord, claim: Claim, whenDone: @escaping @Sendable (Bool) -> Void) {
+        stage(
+            record, for: .init(key: record.key, table: .partial), whenDone: whenDone,
+            ifAllowed: { claim.isCurrent })
     }
 
     func dropPartial(of key: CacheKey) { stage(nil, for: .init(key: key, table: .partial)) }

@@ -79,6 +79,7 @@ extension DiskTier {
                 var new = row(record, id, trailer, body.count, at: time, in: blob)
                 if table == .partial, record.value.info.status >= 400 { new.size = 0 }
                 change?.new = (new, blob == nil ? body : nil)
+                change?.leased = record.value.info.leased
             } catch {
                 complain("an entry cannot be written and stays in memory only", error)
                 failed.insert(item.number)
@@ -95,8 +96,7 @@ extension DiskTier {
             if let (row, _) = change.new { expiries.note(row.lifetime.expires) }
         }
         regainRoom()
-        let present = Set(changes.compactMap { $0.new?.row.blob })
-        remove(unneeded.filter { !present.contains($0) })
+        remove(unneeded)
         if batch.contains(where: { $0.slot.table == .partial && $0.record != nil && $0.partial?.isArriving != true }) {
             let excess = EntryIndex.Selection.partials(
                 expiredAt: time, bytes: options.partialLimit, count: Self.mostPartials,

@@ -15,6 +15,7 @@ import Synchronization
 //     blobs/ab/NAME    the body of one row, as it came, compressed, or encoded by a `RecordCodec`. That of a partial body
 //                      may be longer than its row says, because it grows while the rest arrives (GrowingFiles.swift).
 //     stores/ID.lock   a lock says that the store ID is open (StoreLock.swift).
+//     leases/          locks and sockets by which open stores fetch a key once for all (LeaseFile.swift).
 //     reserve          256 KiB of nothing, which a removal on a full disk gives up for the log of the index.
 //
 // All files are for one user alone: folders have mode 0700, files 0600, SQLite's included. The cache follows no
@@ -61,6 +62,7 @@ final class DiskTier: Sendable {
         /// Writes of an earlier boot that were not flushed may be lost.
         var boot = Boot.current
         var faults: (any DiskFaults)?
+        var sharesLeases = false
         var name = "dipper"
 
         var format: RecordFormat { RecordFormat(compression: compression, codec: recordCodec) }
@@ -128,6 +130,7 @@ final class DiskTier: Sendable {
         var index: EntryIndex?
         var indexFile: IndexFile?
         var isIndexHeld = false
+        var leases: FolderLeases?
         var problem: StoreProblem?
         var isClosed = false
 
@@ -194,8 +197,12 @@ final class DiskTier: Sendable {
 
     func replaceOpened(_ opened: Opened) {
         let old = state.withLock { exchange(&$0.opened, with: opened) }
+        old.leases?.close()
         _ = consume old
     }
+
+    /// The leases of those who share the folder; `nil` where it cannot have them.
+    var leases: FolderLeases? { state.withLock { $0.opened.leases } }
 
     var sizeLimit: Int? {
         get { state.withLock { $0.sizeLimit } }

@@ -83,8 +83,14 @@ extension EntryIndex {
     /// ``EntryQuery/mostCounted`` for a search. Reads the whole table unless the order is that of use.
     func page(_ query: EntryQuery) throws -> (rows: [Row], total: Int) {
         let url = "lower(CAST(ifnull(nullif(url, x''), key) AS TEXT))"
-        let matches =
-            "+\(Self.isPresent) AND (?1 = '' OR instr(substr(\(url), 1, instr(\(url) || '?', '?') - 1), ?1) > 0)"
+        // NULL for an entry that is not derived from another.
+        let made = "lower(substr(CAST(key AS TEXT), nullif(instr(CAST(key AS TEXT), char(10) || '#'), 0) + 1))"
+        let matches = """
+            +\(Self.isPresent) AND (
+                ?1 = '' OR instr(substr(\(url), 1, instr(\(url) || '?', '?') - 1), ?1) > 0
+                OR instr(substr(\(made), 1, instr(\(made) || char(10), char(10)) - 1), ?1) > 0
+            )
+            """
         let column =
             switch query.order {
             case .used: "turn"

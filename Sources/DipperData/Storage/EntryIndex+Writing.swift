@@ -7,17 +7,36 @@ extension EntryIndex {
         var id: Int
         var table: Table
         var new: (row: Row, body: Data?)?
+        /// A row that was stored later, in seconds since 1970, stays.
+        var leased = TimeInterval.infinity
+
+        fileprivate func isLate(for old: Row) -> Bool {
+            guard let row = new?.row else { return false }
+            // A time that is still to come says nothing: the clock was set back. A row of the same time is the same.
+            return old.stored > leased && old.stored <= row.accessed && old.stored != row.stored && old.isPresent
+                && old.key == row.key
+        }
     }
 
+    /// Returns the names of the files that no row needs any more, also of those that have come too late.
     func write(_ durability: Durability = .relaxed, _ changes: [Change]) throws -> [String] {
-        try accounted(durability) { db, account in
+        var present: Set<String> = []
+        let account = try accounted(durability) { db, account in
             for change in changes {
-                if let old = try Self.row(change.id, change.table, db) { try account.delete(old, change.table, db) }
+                if let old = try Self.row(change.id, change.table, db) {
+                    if change.isLate(for: old) {
+                        if let blob = change.new?.row.blob { account.blobs.append(blob) }
+                        continue
+                    }
+                    try account.delete(old, change.table, db)
+                }
                 guard let (row, body) = change.new else { continue }
                 try Self.put(row, body, change.table, db)
+                if let blob = row.blob { present.insert(blob) }
                 if change.table == .entry { account.change.add(.init(bytes: row.size, entries: 1)) }
             }
-        }.blobs
+        }
+        return account.blobs.filter { !present.contains($0) }
     }
 
     struct Account {

@@ -190,15 +190,18 @@ struct Permit: Sendable {
     private let claim: Claim?
     /// Whether the entry must not replace one that was kept after the claim was made.
     private let isLatest: Bool
+    private let others: CacheTiers
 
-    init(_ info: EntryInfo, _ claim: Claim? = nil, isLatest: Bool = false) {
+    /// - Parameter others: further tiers from which a removal revokes the permit.
+    init(_ info: EntryInfo, _ claim: Claim? = nil, isLatest: Bool = false, andIn others: CacheTiers = []) {
         self.info = info
         self.claim = claim
         self.isLatest = isLatest
+        self.others = others
     }
 
     func isGranted(in tier: CacheTiers, by history: RemovalHistory) -> Bool {
         guard history.admits(info) else { return false }
-        return claim.map { $0.allows(tier) && (!isLatest || $0.isLatest) } ?? true
+        return claim.map { $0.allows(tier.union(others)) && (!isLatest || $0.isLatest) } ?? true
     }
 }

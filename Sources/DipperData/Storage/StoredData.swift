@@ -15,6 +15,18 @@ package struct StoredData: Sendable {
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
+/// The calls that an answer may serve.
+package enum Audience: Sendable, Comparable {
+    /// The call that has asked for it.
+    case asker
+    /// The calls that wait for it.
+    case waiting
+    /// All calls of this cache, which may keep it.
+    case cache
+    /// Also those of other caches: it may be kept in tiers that others read.
+    case everybody
+}
+
 /// The metadata of an entry, a class so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
     let url: String
@@ -33,9 +45,14 @@ package final class EntryInfo: Sendable {
     /// Whether a local source stood in for one that failed, so that the entry is not kept.
     package let isStandIn: Bool
 
+    package let audience: Audience
+
     let isPlain: Bool
 
     let begun: UInt64
+    /// When the cache took the lease under which the answer was fetched, in seconds since 1970: an entry that was stored
+    /// later, by one that has taken over, is not replaced. Infinite without a lease.
+    let leased: TimeInterval
 
     private let textBytes: Int
 
@@ -45,9 +62,10 @@ package final class EntryInfo: Sendable {
     init(
         url: String, asked: String? = nil, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
         freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
-        begun: UInt64 = RemovalHistory.now
+        audience: Audience = .cache, begun: UInt64 = RemovalHistory.now, leased: TimeInterval = .infinity
     ) {
         self.begun = begun
+        self.leased = leased
         self.url = url
         self.asked = asked == url ? nil : asked
         self.status = status
@@ -57,6 +75,7 @@ package final class EntryInfo: Sendable {
         self.variant = variant
         self.family = family
         self.isStandIn = isStandIn
+        self.audience = audience
         isPlain = variant == nil && (200...299).contains(status)
         let fields = headers.fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + Self.fieldCost }
         let values = variant.map { variant in
@@ -72,10 +91,24 @@ package final class EntryInfo: Sendable {
 
     func cost(for key: CacheKey) -> Int { key.string.utf8.count + textBytes + 256 }
 
-    func with(_ headers: HTTPHeaders, family: UInt64) -> EntryInfo {
+    func with(
+        _ headers: HTTPHeaders? = nil, family: UInt64? = nil, freshness: Freshness? = nil, audience: Audience? = nil
+    ) -> EntryInfo {
         EntryInfo(
-            url: url, asked: asked, status: status, headers: headers, stored: stored, freshness: freshness,
-            variant: variant, family: family, isStandIn: isStandIn, begun: begun)
+            url: url, asked: asked, status: status, headers: headers ?? self.headers, stored: stored,
+            freshness: freshness ?? self.freshness, variant: variant, family: family ?? self.family,
+            isStandIn: isStandIn, audience: audience ?? self.audience, begun: begun, leased: leased)
+    }
+
+    /// The metadata in a tier that others read, in which no entry is fresh for longer than a shared cache may use it.
+    var shared: EntryInfo {
+        let its = Freshness(
+            status: status, headers: headers, requested: stored, received: stored, defaultLifetime: .infinity,
+            isShared: true)
+        let until = min(freshness.until, its.until)
+        return with(
+            Storing.fields(of: headers, isShared: true),
+            freshness: Freshness(generated: freshness.generated, until: until))
     }
 
     func saysTheSame(as other: EntryInfo) -> Bool {
@@ -160,7 +193,8 @@ package struct EntryQuery: Sendable {
 
     package static let mostCounted = 10_000
 
-    /// The text that URLs contain, in any case. The query of a URL is not searched, because it may be secret.
+    /// The text that URLs, or the names of the steps by which entries were made from others, contain, in any case. The
+    /// query of a URL and the digests in a key are not searched, because they may tell a secret.
     package var text = ""
     package var order = Order.used
     package var isAscending = false

@@ -1,20 +1,20 @@
 /// A queue in a ring: elements are added and taken at both ends in constant time.
-struct Deque<Element>: RandomAccessCollection, ExpressibleByArrayLiteral {
+package struct Deque<Element>: RandomAccessCollection, ExpressibleByArrayLiteral {
     // The number of slots is a power of two, or zero.
     private var slots: [Element?] = []
     private var head = 0
-    private(set) var count = 0
+    package private(set) var count = 0
 
-    init() {}
+    package init() {}
 
-    init(_ elements: some Sequence<Element>) { append(contentsOf: elements) }
+    package init(_ elements: some Sequence<Element>) { append(contentsOf: elements) }
 
-    init(arrayLiteral elements: Element...) { self.init(elements) }
+    package init(arrayLiteral elements: Element...) { self.init(elements) }
 
-    var startIndex: Int { 0 }
-    var endIndex: Int { count }
+    package var startIndex: Int { 0 }
+    package var endIndex: Int { count }
 
-    subscript(index: Int) -> Element {
+    package subscript(index: Int) -> Element {
         guard (0..<count).contains(index), let element = slots[slot(index)] else {
             preconditionFailure("index out of range")
         }
@@ -23,13 +23,13 @@ struct Deque<Element>: RandomAccessCollection, ExpressibleByArrayLiteral {
 
     private func slot(_ index: Int) -> Int { (head + index) & (slots.count - 1) }
 
-    mutating func append(_ element: Element) {
+    package mutating func append(_ element: Element) {
         makeRoom()
         slots[slot(count)] = element
         count += 1
     }
 
-    mutating func append(contentsOf elements: some Sequence<Element>) {
+    package mutating func append(contentsOf elements: some Sequence<Element>) {
         for element in elements { append(element) }
     }
 
@@ -40,7 +40,7 @@ struct Deque<Element>: RandomAccessCollection, ExpressibleByArrayLiteral {
         count += 1
     }
 
-    mutating func popFirst() -> Element? {
+    package mutating func popFirst() -> Element? {
         guard count > 0 else { return nil }
         defer {
             head = slot(1)

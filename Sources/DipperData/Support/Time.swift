@@ -16,6 +16,32 @@ package struct TimeSource: Sendable {
     }
 }
 
+/// Counts the time in which it runs. Any clock tells the time.
+struct Stopwatch: Sendable {
+    // In nanoseconds, because a `Duration` takes twice the memory.
+    private var counted: Int64 = 0
+    private var since: Int64 = 0
+
+    private(set) var hasStarted = false
+    private(set) var isRunning = false
+
+    mutating func run(at now: Duration) {
+        if !isRunning { since = now.nanoseconds }
+        (hasStarted, isRunning) = (true, true)
+    }
+
+    mutating func hold(at now: Duration) {
+        if isRunning { counted += now.nanoseconds - since }
+        isRunning = false
+    }
+
+    func sinceStart(at now: Duration) -> Duration? { hasStarted ? spent(at: now) : nil }
+
+    func spent(at now: Duration) -> Duration {
+        .nanoseconds(isRunning ? counted + (now.nanoseconds - since) : counted)
+    }
+}
+
 enum WallClock {
     /// The system's time to the kernel's tick (a few milliseconds): cheap enough to read at every hit.
     static let coarse: @Sendable () -> Date = {

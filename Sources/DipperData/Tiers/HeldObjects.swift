@@ -51,10 +51,25 @@ final class HeldObjects: MemoryMover {
     }
 
     private let state = Mutex(State())
+    /// The count and its bound, to be read without the lock. Who enters and who leaves as one key see it, because both
+    /// are under one shard's lock.
+    private let count = Atomic<Int>(0)
+    private let most = Atomic<Int>(State().most)
+
+    private func change(_ body: (inout State) -> Void) {
+        state.withLock { state in
+            body(&state)
+            count.store(state.count, ordering: .relaxed)
+            most.store(state.most, ordering: .relaxed)
+        }
+    }
+
+    private var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
 
     private static func origin(_ key: CacheKey) -> Substring { key.firstOrigin ?? key.string[...] }
 
     subscript(key: CacheKey, at now: TimeInterval) -> Record? {
+        if isEmpty { return nil }
         let record = state.withLock { $0.families[Self.origin(key)]?[key] }
         return record.flatMap { $0.lifetime.isExpired(at: now) ? nil : $0 }
     }
@@ -68,11 +83,11 @@ final class HeldObjects: MemoryMover {
         }
     }
 
-    func enters(_ key: CacheKey) { state.withLock { $0.remove(key) } }
+    func enters(_ key: CacheKey) { if !isEmpty { change { $0.remove(key) } } }
 
     func leaves(_ entry: MemoryEntry<ObjectMemoryTier.Entry>) {
         guard let record = Record(entry) else { return }
-        state.withLock { state in
+        change { state in
             // It may be one of those that are removed.
             guard state.removals == 0 else { return }
             if state.families[Self.origin(entry.key), default: [:]].updateValue(record, forKey: entry.key) == nil {
@@ -83,9 +98,10 @@ final class HeldObjects: MemoryMover {
 
     /// Drops the records of objects that nobody holds, if there are many.
     func sweep(at now: TimeInterval) {
+        guard count.load(ordering: .relaxed) > most.load(ordering: .relaxed) else { return }
         // Nobody else may hold them any more: they end outside the lock.
         var seen: [ObjectMemoryTier.Entry] = []
-        state.withLock { state in
+        change { state in
             guard state.count > state.most else { return }
             state.remove { record in
                 guard !record.lifetime.isExpired(at: now), let entry = record.entry() else { return true }
@@ -121,7 +137,7 @@ final class HeldObjects: MemoryMover {
     }
 
     private func change(_ remove: (inout State) -> Void, _ body: () -> Void) {
-        state.withLock {
+        change {
             remove(&$0)
             $0.removals += 1
         }

@@ -127,10 +127,11 @@ final class MemoryShard<Value: Sendable>: Sendable {
     }
 
     /// Counts also removals of absent keys, but neither evictions nor entries that an access finds expired.
-    var changes: UInt64 { state.withLock { $0.changes } }
+    var changes: UInt64 { state.withLock { changes($0) } }
 
-    /// Makes insertions fail of entries that were read from disk before.
-    func noteChange() { state.withLock { $0.changes += 1 } }
+    private func changes(_ state: borrowing State) -> UInt64 {
+        state.changes &+ totals.sweeps.load(ordering: .sequentiallyConsistent)
+    }
 
     /// Does nothing if there have been other changes since `changes`, or if the insertion is not allowed.
     func insert(
@@ -138,7 +139,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
         ifAllowed isAllowed: () -> Bool
     ) -> (replaced: MemoryEntry<Value>?, isInserted: Bool) {
         state.withLock { state in
-            if let changes, changes != state.changes { return (nil, false) }
+            if let changes, changes != self.changes(state) { return (nil, false) }
             guard isAllowed() else { return (nil, false) }
             mover?.enters(entry.key)
             state.changes += 1

@@ -17,6 +17,9 @@ final class MemoryTier<Value: Sendable>: Sendable {
         var given: Limits
         var pressure = MemoryPressure.normal
 
+        /// In memory is no value that is larger. The configured limit, because pressure does not change the size of a
+        /// value worth keeping.
+        var largest: Int { given.cost / given.largestShare }
         /// From the configured limits each time, so that changes of the pressure do not add up.
         var present: Limits {
             switch pressure {
@@ -38,7 +41,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     private let shards: [MemoryShard<Value>]
     private let state: Mutex<State>
-    private let totals = MemoryTotals()
+    private let totals: MemoryTotals
     private let history: RemovalHistory
     private let now: @Sendable () -> Date
     private let expiries: ExpiryWatch
@@ -52,15 +55,17 @@ final class MemoryTier<Value: Sendable>: Sendable {
     ) {
         self.history = history
         self.onCleaned = onCleaned
-        state = Mutex(State(bounds: Bounds(given: limits)))
+        let bounds = Bounds(given: limits)
+        state = Mutex(State(bounds: bounds))
+        totals = MemoryTotals(bounds.present, largest: bounds.largest)
         self.now = now
         shards = (0..<Self.shardCount).map { [totals] _ in MemoryShard(order, totals, mover) }
         self.expiries = expiries
         expiries.add { [weak self] in self?.removeExpired() }
     }
 
-    var totalCost: Int { totals.cost.load(ordering: .relaxed) }
-    var entryCount: Int { totals.count.load(ordering: .relaxed) }
+    var totalCost: Int { totals.cost.load(ordering: .sequentiallyConsistent) }
+    var entryCount: Int { totals.count.load(ordering: .sequentiallyConsistent) }
 
     @inline(__always)
     func value(for key: CacheKey) -> Value? {
@@ -123,16 +128,12 @@ final class MemoryTier<Value: Sendable>: Sendable {
         _ value: Value, for key: CacheKey, cost entryCost: Int, lifetime: Lifetime, entered: TimeInterval? = nil,
         permit: Permit? = nil, unlessChangedSince changes: UInt64? = nil, if isWanted: () -> Bool = { true }
     ) {
-        let bounds = state.withLock { $0.bounds }
         let now = now().timeIntervalSince1970
         let isAllowed = { [history] in isWanted() && permit?.isGranted(in: .memory, by: history) ?? true }
         let entry = MemoryEntry(
             key: key, value: value, cost: entryCost, lifetime: lifetime, stored: permit?.info.stored ?? now,
             entered: entered ?? now)
-        // The configured limit, because pressure does not change the size of a value worth keeping.
-        guard entryCost <= min(bounds.given.cost / bounds.given.largestShare, bounds.present.cost),
-            bounds.pressure < .severe, !lifetime.isExpired(at: now)
-        else {
+        guard totals.isRoom(for: entryCost), !lifetime.isExpired(at: now) else {
             // mutant MemoryTier: `hanges == nil, ` => `hanges != nil, `
             if changes == nil, let removed = shard(of: key).refuse(entry, now: now, ifAllowed: isAllowed) {
                 account(removed: removed)
@@ -144,8 +145,8 @@ final class MemoryTier<Value: Sendable>: Sendable {
         let (replaced, isInserted) = shard(of: key).insert(
             entry, unlessChangedSince: changes, ifAllowed: isAllowed)
         guard isInserted else { return countDerived(key, -1) }
-        totals.cost.add(entryCost, ordering: .relaxed)
-        totals.count.add(1, ordering: .relaxed)
+        totals.cost.add(entryCost, ordering: .sequentiallyConsistent)
+        totals.count.add(1, ordering: .sequentiallyConsistent)
         if let replaced { account(removed: replaced) }
         expiries.note(min(lifetime.expires, lifetime.expires(accessedAt: now)))
         enforceLimits(.overLimit)
@@ -169,7 +170,8 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     /// Takes time by the number of derived entries, not of all.
     func removeDerived(of key: CacheKey) {
-        for shard in shards { shard.noteChange() }
+        // First: an insertion that does not see it has counted its key.
+        totals.sweeps.add(1, ordering: .sequentiallyConsistent)
         for key in derivedKeys(of: key) { remove(key) }
     }
 
@@ -213,18 +215,24 @@ final class MemoryTier<Value: Sendable>: Sendable {
     var limits: Limits { state.withLock { $0.bounds.given } }
 
     func changeLimits(_ change: (inout Limits) -> Void) {
-        state.withLock { change(&$0.bounds.given) }
+        changeBounds { change(&$0.given) }
         enforceLimits(.overLimit)
     }
 
     func setPressure(_ pressure: MemoryPressure) {
-        state.withLock { $0.bounds.pressure = pressure }
+        changeBounds { $0.pressure = pressure }
         enforceLimits(.memoryPressure)
     }
 
+    private func changeBounds(_ change: (inout Bounds) -> Void) {
+        state.withLock { state in
+            change(&state.bounds)
+            totals.set(state.bounds.present, largest: state.bounds.largest)
+        }
+    }
+
     private func enforceLimits(_ reason: CacheEvent.Cleaning.Reason) {
-        let limits = state.withLock { $0.bounds.present }
-        trim(toCost: limits.cost, count: limits.count, reason)
+        trim(toCost: totals.mostCost, count: totals.mostCount, reason)
     }
 
     /// In the order of eviction, until at most `maximum` bytes and `maximumCount` entries are left.
@@ -283,16 +291,39 @@ final class MemoryTier<Value: Sendable>: Sendable {
     }
 }
 
-/// The sums over all shards of a tier.
+/// The sums over all shards of a tier, and their present limits. Of an insertion and a change of the limits, one sees the
+/// other.
 final class MemoryTotals: Sendable {
     let cost = Atomic<Int>(0)
     let count = Atomic<Int>(0)
+    private let costLimit, countLimit, largest: Atomic<Int>
+    /// The number of removals that concern all shards.
+    let sweeps = Atomic<UInt64>(0)
     let trialCost = Atomic<Int>(0)
     /// The number of moves so far.
     let moves = Atomic<UInt64>(0)
 
     /// The part of memory that the entries on trial may have, in millionths.
     private let trialShare = Atomic<Int>(300_000)
+
+    init<Value>(_ limits: MemoryTier<Value>.Limits, largest: Int) {
+        costLimit = Atomic(limits.cost)
+        countLimit = Atomic(limits.count ?? .max)
+        self.largest = Atomic(largest)
+    }
+
+    func set<Value>(_ limits: MemoryTier<Value>.Limits, largest: Int) {
+        costLimit.store(limits.cost, ordering: .sequentiallyConsistent)
+        countLimit.store(limits.count ?? .max, ordering: .sequentiallyConsistent)
+        self.largest.store(largest, ordering: .sequentiallyConsistent)
+    }
+
+    var mostCost: Int { costLimit.load(ordering: .sequentiallyConsistent) }
+    var mostCount: Int { countLimit.load(ordering: .sequentiallyConsistent) }
+
+    func isRoom(for cost: Int) -> Bool {
+        cost <= min(largest.load(ordering: .sequentiallyConsistent), mostCost) && mostCount > 0
+    }
 
     /// Whether entries leave the trial next.
     var isTrialLong: Bool {

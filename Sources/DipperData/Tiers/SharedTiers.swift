@@ -9,6 +9,8 @@ final class SharedTiers: Sendable {
 
     private struct State {
         var queues: [SharedTierQueue]
+        /// When entries were removed, in seconds since 1970, by their names: others may have stored forms of them.
+        var removals: [String: TimeInterval] = [:]
         var isClosed = false
         var runningLookUps = 0
         var urgentLookUps = Deque<LookUp>()
@@ -18,6 +20,7 @@ final class SharedTiers: Sendable {
     /// The size of the largest record to store or use, in bytes.
     private static let recordLimit = 8 << 20
     private static let mostLookUps = 32
+    private static let mostRemovals = 16_384
     private static let changeTimeLimit = Duration.seconds(5)
 
     private let tiers: [any Tier]
@@ -70,7 +73,8 @@ final class SharedTiers: Sendable {
         }
     }
 
-    func record(of key: CacheKey) async -> EntryRecord? {
+    /// - Parameter original: the key of the bytes that a stored form is made of; `nil` for another entry.
+    func record(of key: CacheKey, madeOf original: CacheKey? = nil) async -> EntryRecord? {
         let name = key.digest
         let begun = RemovalHistory.now
         for index in tiers.indices {
@@ -79,7 +83,11 @@ final class SharedTiers: Sendable {
                 decoder.async { answer(self.format.decode(data, begun: begun, limit: Self.recordLimit).record) }
             }
             // The tier may have been cleared, or the record removed.
-            let hiddenBefore = state.withLock { $0.queues[index].hiddenBefore(name) }
+            let hiddenBefore = state.withLock { state in
+                max(
+                    state.queues[index].hiddenBefore(name),
+                    original.flatMap { state.removals[$0.digest] } ?? -.infinity)
+            }
             // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`
             guard let record, record.key == key, record.value.info.stored >= hiddenBefore else { continue }
             return record
@@ -114,7 +122,18 @@ final class SharedTiers: Sendable {
     }
 
     /// This process finds the record no longer.
-    func remove(_ key: CacheKey) { change(.remove, of: key) }
+    func remove(_ key: CacheKey) {
+        if !key.isDerived {
+            let (name, end) = (key.digest, afterNow)
+            state.withLock { state in
+                state.removals[name] = end
+                guard state.removals.count > Self.mostRemovals else { return }
+                state.removals = [:]
+                for index in tiers.indices { state.queues[index].hideAll(before: end) }
+            }
+        }
+        change(.remove, of: key)
+    }
 
     private func change(_ change: TierChanges.Change, of key: CacheKey, permit: Permit? = nil) {
         let name = key.digest

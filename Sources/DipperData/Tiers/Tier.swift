@@ -4,9 +4,11 @@ import Foundation
 /// several machines share.
 ///
 /// A cache asks the tiers of ``DataCache/Configuration/tiers`` one after the other for an entry that neither memory nor
-/// disk has. It keeps what a tier has in memory and on disk, and stores in every tier what the network delivers, if
-/// others may see it: no answer to a request with credentials, cookies or a modifier, no answer that sets a cookie or
-/// says `private`, nothing from a provider and nothing that the program adds.
+/// disk has. It keeps what a tier has in memory and on disk, and stores in every tier what the network delivers, if a
+/// shared cache may keep it (<doc:HTTPRules#Shared-caches>): no answer to a request with credentials, cookies or a
+/// modifier, no answer that sets a cookie or says `private`, nothing from a provider and nothing that the program adds.
+/// Pictures that processors have made of such answers, and that the cache keeps on disk, are stored as well, each under a
+/// name of its own.
 ///
 /// A tier never makes a call fail, nor delays it by more than ``DataCache/Configuration/tierTimeLimit``: a look-up that
 /// throws or takes longer counts as a miss. A tier that fails three times in a row rests for a second; each failure

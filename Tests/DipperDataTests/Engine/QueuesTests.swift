@@ -9,7 +9,7 @@ struct QueuesTests {
     @Loop
     func randomOperations(run: Int) async {
         var walk = QueueWalk(run)
-        for number in 0..<workload(20_000) where !walk.hasFailed {
+        for number in 0..<workload(13_000) where !walk.hasFailed {
             walk.step()
             // Other tests run on the same few threads.
             if number.isMultiple(of: 100) { await Task.yield() }

@@ -28,7 +28,7 @@ struct CacheControlTests {
             ("extension=\"a\\\", max-age=3600\", max-age=\"1\"", 1), ("x=\"open, max-age=3", 3),
             ("max-age=1800, max-age=1", 1), ("max-age=1, max-age=1800", 1), ("max-age=60, max-age=60", 60),
             // None.
-            ("", nil), ("max-ages=1", nil), ("x-max-age=1", nil), ("s-maxage=10", nil), ("=max-age", nil),
+            ("", nil), ("max-ages=1", nil), ("x-max-age=1", nil), ("=max-age", nil),
             ("ext=\"max-age=3600\"", nil), ("\"max-age=3\"", nil),
         ] as [(String, TimeInterval?)])
     func maxAge(text: String, expected: TimeInterval?) {
@@ -39,7 +39,8 @@ struct CacheControlTests {
     @Test("every directive of a response is known, on one line or several")
     func responseDirectives() {
         let lines = response("s-maxage=3600, max-age=1800", "No-StOrE", "max-age=20 , must-revalidate")
-        #expect(lines.maxAge == 20 && lines.noStore && lines.mustRevalidate)
+        #expect(lines.maxAge == 20 && lines.lifetime == 20 && lines.noStore && lines.mustRevalidate)
+        #expect(lines.sharedMaxAge == 3600 && response("s-maxage=x, s-maxage=3").sharedMaxAge == 0)
         let control = response(
             "private, public, immutable, must-understand, no-cache",
             "stale-while-revalidate=30, stale-if-error=\"60\", stale-if-error=x")
@@ -48,7 +49,9 @@ struct CacheControlTests {
         #expect(control.staleIfError == 0)
         #expect(!control.noStore && !control.mustRevalidate)
         #expect(response("no-store=1, must-revalidate;x").noStore)
-        #expect(response("private=\"set-cookie\"").isPrivate)
+        let named = response("private=\"set-cookie\", proxy-revalidate")
+        #expect(named.isPrivate && !named.isWhollyPrivate && named.privateFields == ["set-cookie"])
+        #expect(control.isWhollyPrivate && named.proxyRevalidate && !named.forbidsStale && !lines.isShared)
         // These are a request's.
         #expect(response("max-stale, min-fresh=3, only-if-cached") == response())
     }

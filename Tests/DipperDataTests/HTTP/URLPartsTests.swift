@@ -26,14 +26,16 @@ struct URLPartsTests {
             let text = Self.servers.randomElement(using: &random)! + "/" + path.joined()
             // A fragment is in no address, so that this text is always taken apart.
             let address = URLText.parts(of: text + "#").address
-            #expect(URLText.parts(of: text).address == address)
-            #expect(URLText.parts(of: address + "#").address == address, "\(text)")
             let isAddress = Array(text.utf8).withUnsafeBufferPointer { URLText.isAddress($0) }
-            #expect(!isAddress || address == text, "\(text)")
+            let isRight =
+                URLText.parts(of: text).address == address && URLText.parts(of: address + "#").address == address
+                && (!isAddress || address == text)
+            let url = URL(string: text)
+            let isHostRight =
+                url.map { URLText.host(of: $0) == $0.host(percentEncoded: false)?.lowercased() ?? "" } ?? true
+            // Not an expectation for each, which would take longer than the rest.
+            if !isRight || !isHostRight { Issue.record("\(text)") }
             plain += isAddress ? 1 : 0
-            if let url = URL(string: text) {
-                #expect(URLText.host(of: url) == url.host(percentEncoded: false)?.lowercased() ?? "", "\(text)")
-            }
         }
         #expect(plain > workload(500))
     }

@@ -73,7 +73,8 @@ struct StorageRuleTests {
         for key in keys { area.add(nil, for: slot(key)) }
         for key in keys { area.remove(.derived(of: key), storedBefore: 10) }
         #expect(area.bytes == 0 && area.takeDropped().count == keys.count && area.newRemovals.count == keys.count)
-        for key in keys { #expect(area.goneBefore(slot(key)) == .infinity && area.goneBefore(.init(key: key)) < 0) }
+        // One expectation, because each takes as long as the rest of the test.
+        #expect(keys.allSatisfy { area.goneBefore(slot($0)) == .infinity && area.goneBefore(.init(key: $0)) < 0 })
     }
 
     @Test("a removal covers what was made from an entry, also from what was made from it, and no other entry")

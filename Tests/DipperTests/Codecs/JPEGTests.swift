@@ -1,3 +1,5 @@
+import CodecShims
+import Foundation
 import TestSupport
 import Testing
 
@@ -51,6 +53,70 @@ import Testing
             file.scans[0].replaceSubrange(end - 40..<end - 28, with: Data(repeating: 0x55, count: 12))
             #expect(try decode(file).isOpaque)
         }
+    }
+
+    private func eighth(of data: Data, isFlawless: Bool) throws -> [UInt8] {
+        try data.withBytes { bytes throws(DipperError) in
+            let reader = try JPEGReader(bytes)
+            try reader.start(eighths: 1, isFlawless: isFlawless)
+            let size = reader.outputSize
+            guard !reader.header.has_several_scans, size.width * size.height < 1 << 16 else { throw .cancelled }
+            let pixels = UnsafeMutableRawBufferPointer.allocate(byteCount: size.width * size.height * 4, alignment: 1)
+            defer { pixels.deallocate() }
+            guard let base = pixels.baseAddress else { throw .undecodable }
+            do throws(DipperError) {
+                let done = try reader.read(size.height, of: size.width * 4, into: base)
+                if done < size.height { throw RowWriter.truncated }
+            } catch {
+                throw reader.foundFlaw ? .notCached : error
+            }
+            return Array(pixels)
+        }
+    }
+
+    @Test("an eighth of a file without a flaw is decoded faster, to the same pixels; others are left to libjpeg")
+    func eighths() throws {
+        var random = SeededRandom(3)
+        var files = try [
+            "pixel", "420", "422", "440", "411", "444", "grey", "rgb", "17x33", "restart", "restart-blocks", "cmyk",
+            "ycck",
+        ].map { try Pictures.data("jpeg/\($0).jpg") }
+        // Codes of all lengths.
+        let noise = try Processed.noise(120, 90)
+        for quality in [0.1, 0.5, 0.95, 1] {
+            files.append(try JPEGEncoder().encode(noise, .init(quality: quality)))
+        }
+        var results = (same: 0, flawed: 0, equallyBroken: 0)
+        for (index, file) in files.enumerated() {
+            #expect(try eighth(of: file, isFlawless: true) == eighth(of: file, isFlawless: false))
+            guard index > 0 else { continue }
+            // The end is missing.
+            #expect(throws: DipperError.notCached) { try eighth(of: file.prefix(file.count - 20), isFlawless: true) }
+            #expect(throws: DipperError.undecodable) { try eighth(of: file.prefix(file.count - 20), isFlawless: false) }
+            let start = try #require(file.lastRange(of: Data([0xFF, 0xC4]))?.lowerBound)
+            for _ in 0..<150 {
+                var changed = file
+                for _ in 0...random.below(2) {
+                    let place = start + random.below(file.count - start)
+                    changed[place] = random.below(3) == 0 ? 0xFF : UInt8(truncatingIfNeeded: random.next())
+                }
+                let expected = Result { try eighth(of: changed, isFlawless: false) }
+                switch Result(catching: { try eighth(of: changed, isFlawless: true) }) {
+                case .success(let pixels):
+                    results.same += 1
+                    #expect(try pixels == expected.get())
+                case .failure(let error as DipperError) where error == .notCached: results.flawed += 1
+                case .failure: results.equallyBroken += (try? expected.get()) == nil ? 1 : -100_000
+                }
+                // Whoever decodes it, the picture is the same.
+                if index == 1, let pixels = try? expected.get() {
+                    let size = try #require(try ImageInfo(changed).size)
+                    let target = TargetSize(width: (size.width + 7) / 8, height: (size.height + 7) / 8, .stretch)
+                    #expect(try decoder.decode(changed, DecodeOptions(target: target)).pixels == pixels)
+                }
+            }
+        }
+        #expect(results.same > 100 && results.flawed > 100 && results.equallyBroken >= 0, "\(results)")
     }
 
     @Test("an error after a complete scan leaves what came")

@@ -146,6 +146,13 @@ struct DataGuideTests {
         #expect(own.0 == .provider && own.1 == 200 && own.2 == nil)
     }
 
+    @Test("with one line a cache keeps no answer for one client")
+    func shared() async throws {
+        let test = TestCache { DataGuides.shared(&$0) }
+        test.transport.script(a, [.status(200, ["Cache-Control": "private, max-age=60"])])
+        for _ in 0..<2 { #expect(try await test.cache.getData(a).response.source == .network) }
+    }
+
     @Test("a redirect that sets a cookie is followed with the cookie")
     func cookies() async throws {
         let fields: HTTPHeaders = ["Location": "/b", "Set-Cookie": "visit=1; Path=/"]

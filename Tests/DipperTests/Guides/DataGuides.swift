@@ -195,6 +195,10 @@ enum DataGuides {
         configuration.freshness = .http(defaultFreshness: .expired)
     }
 
+    static func shared(_ configuration: inout DataCache.Configuration) {
+        configuration.freshness = .shared()
+    }
+
     static func awaited(_ cache: DataCache, _ key: CacheKey) async throws -> CachedEntry? {
         let entry = await cache.read { $0.entry(for: key) }
         try await cache.write { $0.clearDisk() }  // the files are gone

@@ -17,11 +17,14 @@ struct LinkChild: AsyncParsableCommand {
     @Option var delay = 600
     /// Whether all requests go to fastQueue, in the order in which the process makes them.
     @Flag var oneQueue = false
+    /// Whether slowQueue runs as many fetches as fill the link.
+    @Flag var fills = false
 
     func run() async throws {
         var configuration = DataCache.Configuration()
         configuration.network.caBundle = certificate
         configuration.fastQueue.maxConcurrent = 8
+        if fills { configuration.slowQueue = .fillsLink(upTo: 6) }
         let cache = DataCache(configuration)
         let load = try self.load.map(urls) ?? []
         let urgent = try urls(self.urgent)

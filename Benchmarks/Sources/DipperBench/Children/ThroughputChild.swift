@@ -14,10 +14,13 @@ struct ThroughputChild: AsyncParsableCommand {
     @Option var times = 1
     @Flag var slow = false
     @Flag var atOnce = false
+    /// Whether slowQueue runs as many fetches as fill the link.
+    @Flag var fills = false
 
     func run() async throws {
         var configuration = DataCache.Configuration()
         configuration.network.caBundle = certificate
+        if fills { configuration.slowQueue = .fillsLink(upTo: 6) }
         let cache = DataCache(configuration)
         let urls = (0..<times).flatMap { time in
             (0..<count).compactMap { URL(string: "\(base)/\(folder)/\($0)?time=\(time)") }

@@ -30,6 +30,7 @@ struct LinkLoad: Comparison {
     /// The milliseconds from requesting the prefetches to requesting the urgent files.
     private static let delay = 600
     private static let ours = "DataCache, two queues"
+    private static let filling = "DataCache, .fillsLink(upTo: 6)"
     private static let queue = "DataCache, one queue"
     private static let curl = "curl --parallel-max 8"
     private static let chromium = "Chromium, fetch priority"
@@ -50,11 +51,14 @@ struct LinkLoad: Comparison {
                     }
                     turns.append((Self.setting(version, load), competitor))
                 }
-                add(Self.ours) { try Self.cache(link, server, version, load, oneQueue: false) }
+                add(Self.ours) { try Self.cache(link, server, version, load) }
+                if load == .many {
+                    add(Self.filling) { try Self.cache(link, server, version, load, "--fills") }
+                }
                 guard !bench.isQuick else { continue }
                 // Without prefetches two queues behave like one, and behind a single file there is no queue to wait in.
                 if load == .many {
-                    add(Self.queue) { try Self.cache(link, server, version, load, oneQueue: true) }
+                    add(Self.queue) { try Self.cache(link, server, version, load, "--one-queue") }
                 }
                 if load != .one {
                     add(Self.curl) { try Self.curl(bench, link, server, version, load) }
@@ -91,15 +95,14 @@ struct LinkLoad: Comparison {
     }
 
     private static func cache(
-        _ link: ShapedLink, _ server: LinkServer, _ version: LinkServer.Version, _ load: Load, oneQueue: Bool
+        _ link: ShapedLink, _ server: LinkServer, _ version: LinkServer.Version, _ load: Load, _ more: String...
     ) throws -> Double {
         var arguments = [
             "link-child", "--base", version.base, "--certificate", server.certificate, "--urgent", urgent, "--size",
             "30000", "--delay", "\(delay)",
         ]
         if let files = load.files { arguments += ["--load", files] }
-        if oneQueue { arguments.append("--one-queue") }
-        return try link.runAtClient(Command.myself, arguments).numbers(1)[0]
+        return try link.runAtClient(Command.myself, arguments + more).numbers(1)[0]
     }
 
     /// Measures the whole command, less the delay before the urgent files of the others: curl's list has them at its
@@ -132,7 +135,7 @@ struct LinkLoad: Comparison {
                 + "for \(Self.delay) ms before. Link: \(Self.shape.description); nginx, cubic. "
                 + "Everything starts with cold connections to the server of the files. curl is timed as a command, "
                 + "its start included.",
-            unit: "ms", competitors: [Self.ours, Self.queue, Self.curl, Self.chromium],
+            unit: "ms", competitors: [Self.ours, Self.filling, Self.queue, Self.curl, Self.chromium],
             settings: versions.flatMap { version in Load.allCases.map { Self.setting(version, $0) } },
             figures: figures)
         table.checks = versions.flatMap { version in
@@ -140,8 +143,14 @@ struct LinkLoad: Comparison {
                 let (setting, alone) = (Self.setting(version, load), Self.setting(version, .none))
                 return Check(
                     "\(setting) ÷ alone", figures[Self.ours, setting] / figures[Self.ours, alone], .atMost, 1.1)
-            }
+            } + [filling(version, figures)]
         }
         return table
+    }
+
+    private func filling(_ version: LinkServer.Version, _ figures: Figures) -> Check {
+        let (many, alone) = (Self.setting(version, .many), Self.setting(version, .none))
+        return Check(
+            "\(many), filling ÷ alone", figures[Self.filling, many] / figures[Self.ours, alone], .atMost, 1.05)
     }
 }

@@ -30,7 +30,7 @@ struct LinkThroughput: Comparison {
                 }
                 let counts = try link.count()
                 // The time runs from the first byte of the first answer to the last byte of the last answer.
-                let first = files.map(\.first).min() ?? .nan
+                let first = files.first?.first ?? .nan
                 let time = ((files.map(\.end).max() ?? .nan) - first) / 1_000
                 shares[queue + setting, default: []].append(Double(counts.downBytes) * 8e-6 / shape.rate / time)
                 return files.reduce(0) { $0 + $1.bytes } * 8e-6 / time
@@ -43,11 +43,13 @@ struct LinkThroughput: Comparison {
             for queue in [QueueFetch.slow, QueueFetch.fast] {
                 add(large(version), queue, version, ["--folder", "large", "--count", "1"])
             }
-            add(small(version), QueueFetch.slow, version, ["--folder", "prefetch", "--count", "150", "--at-once"])
+            for queue in [QueueFetch.slow, QueueFetch.filling] {
+                add(small(version), queue, version, ["--folder", "prefetch", "--count", "150", "--at-once"])
+            }
         }
         try await figures.measure(rounds: bench.rounds(2), warmsUp: false, turns)
         let settings = versions.map(large) + versions.map(small)
-        let rows = [QueueFetch.slow, QueueFetch.fast].flatMap { queue in
+        let rows = [QueueFetch.slow, QueueFetch.filling, QueueFetch.fast].flatMap { queue in
             [
                 ["\(queue), \(rate)"] + settings.map { figures[queue, $0].short },
                 ["\(queue), \(used)"] + settings.map { (shares[queue + $0]?.median ?? .nan).short },
@@ -56,13 +58,17 @@ struct LinkThroughput: Comparison {
         var table = Table(
             "On the link of the urgent files",
             says: "From the first byte of the body to the last. The share counts IP packets, headers included, as the "
-                + "link does. The small files go one after the other, so each waits for a round trip.",
+                + "link does. The small files go one after the other, so each waits for a round trip, or as many at "
+                + "once as fill the link.",
             header: [""] + settings, rows: rows)
         for version in versions {
             let setting = large(version)
             table.checks += [
                 Check(
                     "slow ÷ fast, \(setting)", figures.ratio(QueueFetch.slow, QueueFetch.fast, setting), .atLeast, 0.9),
+                Check(
+                    "share of the link, filling, \(small(version))",
+                    shares[QueueFetch.filling + small(version)]?.median ?? .nan, .atLeast, 0.9),
                 Check(
                     "share of the link, slow, \(setting)", shares[QueueFetch.slow + setting]?.median ?? .nan, .atLeast,
                     0.95),

@@ -34,10 +34,29 @@ struct Bench {
     func python() throws -> String {
         let environment = work.appendingPathComponent("venv").path
         let python = environment + "/bin/python"
-        guard (try? Command.run(python, ["-c", "import diskcache, PIL"])) == nil else { return python }
-        say("installing Python diskcache and Pillow in .work/venv")
+        guard (try? Command.run(python, ["-c", "import cv2, diskcache, PIL"])) == nil else { return python }
+        say("installing Python diskcache, OpenCV and Pillow in .work/venv")
         try Command.run("/usr/bin/env", ["python3", "-m", "venv", environment])
-        try Command.run(python, ["-m", "pip", "install", "--quiet", "diskcache", "pillow"])
+        try Command.run(
+            python, ["-m", "pip", "install", "--quiet", "diskcache", "opencv-python-headless", "pillow"])
+        return python
+    }
+
+    /// Python with pillow-simd, which takes the place of Pillow and is built from source, for AVX2.
+    func pythonSIMD() throws -> String {
+        let environment = work.appendingPathComponent("venv-simd").path
+        let python = environment + "/bin/python"
+        guard (try? Command.run(python, ["-c", "import PIL"])) == nil else { return python }
+        say("building pillow-simd in .work/venv-simd")
+        try Command.run("/usr/bin/env", ["python3", "-m", "venv", environment])
+        try Command.run(
+            python, ["-m", "pip", "install", "--quiet", "--upgrade", "pybind11", "setuptools>=77", "wheel"])
+        try Command.run(
+            "/usr/bin/env",
+            [
+                "CC=cc -mavx2", python, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
+                "--no-binary", "pillow-simd", "pillow-simd",
+            ])
         return python
     }
 

@@ -1,6 +1,7 @@
 /// A fetch of files by one queue of a cache, in a child process.
 enum QueueFetch {
     static let slow = "slowQueue"
+    static let filling = "slowQueue, .fillsLink(upTo: 6)"
     static let fast = "fastQueue"
 
     /// The milliseconds from the request to a file's end and to its first byte, and the file's size in bytes.
@@ -14,7 +15,8 @@ enum QueueFetch {
     ) throws -> [Fetched] {
         var arguments = ["throughput-child", "--base", base] + arguments
         if let certificate { arguments += ["--certificate", certificate] }
-        if queue == slow { arguments.append("--slow") }
+        if queue != fast { arguments.append("--slow") }
+        if queue == filling { arguments.append("--fills") }
         let output = try run(arguments).output
         return try output.split(separator: "\n").map { line in
             let numbers = line.split(separator: " ").compactMap { Double($0) }

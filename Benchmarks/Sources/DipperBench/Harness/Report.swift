@@ -30,8 +30,10 @@ struct Report {
             + (problem.map { "\n\($0)\n" } ?? "") + "\n"
     }
 
-    func write(order: [String]) throws {
-        var text = Self.introduction
+    func write(_ summary: Summary, order: [String]) throws {
+        var text = Self.introduction + summary.markdown
+        try Data(summary.svg.utf8).write(
+            to: file.deletingLastPathComponent().appendingPathComponent(Summary.picture))
         for title in order {
             guard let section = sections[title] else { continue }
             text += "\n" + section.trimmingCharacters(in: .newlines) + "\n"

@@ -1,6 +1,6 @@
 /// A target, the measured value, and whether the value meets the target.
 struct Check {
-    enum Bound: String {
+    enum Bound: String, Codable {
         case atMost = "≤"
         case atLeast = "≥"
     }

@@ -31,6 +31,14 @@ final class PicturePeer {
         try PicturePeer(bench.python(), [bench.peer("pictures.py")])
     }
 
+    static func pillowSIMD(_ bench: Bench) throws -> PicturePeer {
+        try PicturePeer(bench.pythonSIMD(), [bench.peer("pictures.py")])
+    }
+
+    static func openCV(_ bench: Bench) throws -> PicturePeer {
+        try PicturePeer(bench.python(), [bench.peer("pictures_opencv.py")])
+    }
+
     static func vips(_ bench: Bench) throws -> PicturePeer {
         try PicturePeer(bench.compile("pictures_vips", "vips"), [])
     }

@@ -1,4 +1,4 @@
-public import Dipper
+import Dipper
 import Foundation
 public import SampleServer
 

@@ -11,15 +11,18 @@
         private var parts: Int
         /// In bytes. libavif decodes the items or the tracks of a file, not both.
         private var (items, tracks) = (0, 0)
+        private var isPlain = true
 
         private init(_ file: ByteReader, _ limits: DecodeLimits) {
             (self.file, self.limits) = (file, limits)
             parts = 2 * file.available + 1 << 16
         }
 
-        /// In bytes. Throws `DipperError.imageTooLarge` if a frame has more pixels than the limits allow,
+        /// The memory in bytes, and whether each coded picture is one frame without enlarging, restoration and grain. Throws `DipperError.imageTooLarge` if a frame has more pixels than the limits allow,
         /// `DipperError.undecodable` if the sizes of the frames cannot be read.
-        static func byteCount(of file: ByteReader, _ limits: DecodeLimits) throws(DipperError) -> Int {
+        static func needs(
+            of file: ByteReader, _ limits: DecodeLimits
+        ) throws(DipperError) -> (bytes: Int, isPlain: Bool) {
             var streams = AV1Streams(file, limits)
             var boxes = BoxReader(file)
             // What follows the boxes that libavif needs may be anything.
@@ -32,7 +35,7 @@
                 }
             }
             guard max(streams.items, streams.tracks) > 0 else { throw ByteReader.broken }
-            return max(streams.items, streams.tracks)
+            return (max(streams.items, streams.tracks), streams.isPlain)
         }
 
         /// The items of a `meta` box (ISO/IEC 14496-12, section 8.11).
@@ -58,6 +61,7 @@
                 guard coded.contains(item) else { return }
                 var stream = AV1Stream()
                 try streams.read(bytes, &stream)
+                streams.isPlain = streams.isPlain && stream.isPlain && stream.frames <= 1
                 // An item without a size has that of another.
                 let size = sizes[item] ?? sizes.values.max { $0.width * $0.height < $1.width * $1.height }
                 streams.items = min(streams.items + (try stream.byteCount(copiedTo: size)), 1 << 60)
@@ -119,6 +123,7 @@
             guard let sizes = tables["stsz"], let runs = tables["stsc"], let chunks = tables["stco"] ?? tables["co64"],
                 tables["stco"] == nil || tables["co64"] == nil
             else { throw ByteReader.broken }
+            isPlain = false
             let width = tables["stco"] == nil ? 8 : 4
             let (sharedSize, runCount) = (try sizes.u32(at: 4), try runs.u32(at: 4))
             var stream = AV1Stream()
@@ -171,6 +176,8 @@
         var frames = 0
         /// In bytes, rounded up.
         private(set) var bytesPerPixel = 0
+        /// Whether no frame may be enlarged (superres), be restored, or get grain.
+        private(set) var isPlain = true
         private var sizes: Set<PixelSize> = []
         /// In bytes, of the largest frame.
         private var (blocks, frame) = (0, 0)
@@ -204,6 +211,11 @@
             } else {
                 bits.position += 6
             }
+            // The last three bits: enlarging, CDEF and restoration.
+            bits.position -= 3
+            let tools = try bits.number(3)
+            let hasGrain = try Self.hasGrain(bits, profile)
+            isPlain = isPlain && !hasGrain && tools & 5 == 0
             // 4:2:0 or 4:4:4; the planes of colours are there in a picture of greys too.
             let quarters = (profile == 0 ? 6 : 12) * (try bits.flag() ? 2 : 1)
             sizes.insert(size)
@@ -213,6 +225,29 @@
             blocks = max(blocks, (size.width + 127) / 128 * ((size.height + 127) / 128) << 14 * 49 / 4)
             frame = max(frame, (size.width + 128) * (size.height + 128) * (quarters + 1) / 4)
             return size
+        }
+
+        /// From the description of colours on (section 5.5.2).
+        private static func hasGrain(_ start: BitReader, _ profile: Int) throws(DipperError) -> Bool {
+            var bits = start
+            let hasMore = try bits.flag()
+            let hasMost = try profile == 2 && hasMore ? bits.flag() : false
+            let isGrey = try profile == 1 ? false : bits.flag()
+            let colors = try bits.flag() ? bits.number(24) : 0x02_02_02
+            if isGrey {
+                bits.position += 1
+            } else if colors != 0x01_0D_00 {
+                bits.position += 1
+                var halves = (profile != 1, profile == 0)
+                if hasMost {
+                    halves.0 = try bits.flag()
+                    halves.1 = try halves.0 ? bits.flag() : false
+                }
+                bits.position += halves == (true, true) ? 3 : 1
+            } else {
+                bits.position += 1
+            }
+            return try bits.flag()
         }
 
         /// Up to the size. Throws for a model of the decoder's buffers, which pictures do not have.

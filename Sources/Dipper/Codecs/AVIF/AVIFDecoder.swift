@@ -1,11 +1,15 @@
 #if AVIF
     import CAVIF
     import Foundation
+    import Synchronization
 
     /// A decoder for still and animated AVIF with 8, 10 or 12 bits, by libavif.
     ///
     /// Colours are converted to sRGB from the file's profile, or from its coded primaries and transfer function (nclx).
     /// In PQ and HLG, light brighter than white is clipped: there is no tone mapping.
+    ///
+    /// AV1 is decoded by dav1d, which writes a line to standard error for a damaged file, or by libaom: for files on which
+    /// the installed version of dav1d may crash, and if libavif was built without dav1d.
     public struct AVIFDecoder: ImageDecoder {
         /// The format ``ImageFormat/avif``.
         public let format = ImageFormat.avif
@@ -36,23 +40,24 @@
         /// The transform of the first frame, used for all frames; `nil` before the first frame is decoded.
         private var color: ColorTransform??
 
-        /// libaom if it is available, because versions of dav1d in use write out of bounds for broken files.
-        private static let codec =
-            avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE.rawValue) == nil
-            ? AVIF_CODEC_CHOICE_AUTO : AVIF_CODEC_CHOICE_AOM
+        /// The pictures that are being decoded in the process, without animations.
+        private static let running = Atomic<Int>(0)
+        private let isRunning: Bool
 
-        static func memory(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (held: Int, all: Int) {
+        static func memory(
+            of data: Data, _ options: DecodeOptions
+        ) throws(DipperError) -> (held: Int, all: Int, isPlain: Bool) {
             let info = try ImageInfo(data)
             let stored = info.orientation.applied(to: info.size ?? PixelSize(width: 0, height: 0))
             try options.check(stored, frames: info.frameCount)
             let streams = try data.withBytes { bytes throws(DipperError) in
-                try AV1Streams.byteCount(of: ByteReader(bytes), options.limits)
+                try AV1Streams.needs(of: ByteReader(bytes), options.limits)
             }
             let rows = DecodeOptions.rowsAtATime + 5
-            let held = try streams + data.count + PixelSize(width: stored.width, height: rows).byteCount()
+            let held = try streams.bytes + data.count + PixelSize(width: stored.width, height: rows).byteCount()
             let target = try options.storedTarget(for: stored, info.orientation)
             let frame = try RowWriter.byteCount(from: stored, to: target, info.orientation)
-            return (held, held + options.resultBytes(frame, frames: info.frameCount, beside: held))
+            return (held, held + options.resultBytes(frame, frames: info.frameCount, beside: held), streams.isPlain)
         }
 
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
@@ -60,13 +65,22 @@
             let memory = try Self.memory(of: data, options)
             try limits.check(bytes: memory.all)
             held = memory.held
-            loopCount = try ImageInfo(data).loopCount
+            let info = try ImageInfo(data)
+            loopCount = info.loopCount
             self.options = options
             bytes = PinnedBytes(data)
             guard let decoder = avifDecoderCreate() else { throw PixelMemory.noMemory }
             self.decoder = decoder
+            let codec = AV1Codec.choice(isPlain: memory.isPlain)
+            isRunning = info.frameCount == 1 && codec == AVIF_CODEC_CHOICE_DAV1D
             decoder.pointee.maxThreads = 1
-            decoder.pointee.codecChoice = Self.codec
+            if isRunning {
+                let others = Self.running.add(1, ordering: .relaxed).oldValue
+                let size = info.size ?? PixelSize(width: 0, height: 0)
+                decoder.pointee.maxThreads = Int32(
+                    AV1Codec.threads(for: size.width * size.height, of: options.threads, others: others))
+            }
+            decoder.pointee.codecChoice = codec
             decoder.pointee.ignoreExif = 1
             decoder.pointee.ignoreXMP = 1
             // Files from older encoders lack parts that the standard requires but decoding does not need.
@@ -88,6 +102,7 @@
 
         deinit {
             avifDecoderDestroy(decoder)
+            if isRunning { Self.running.subtract(1, ordering: .relaxed) }
         }
 
         var frameCount: Int { Int(decoder.pointee.imageCount) }
@@ -97,8 +112,13 @@
         }
 
         func read() throws(DipperError) -> AnimationFrame? {
-            let result = avifDecoderNextImage(decoder)
+            var result = avifDecoderNextImage(decoder)
             if result == AVIF_RESULT_NO_IMAGES_REMAINING { return nil }
+            if result != AVIF_RESULT_OK, exchange(&decoder.pointee.maxThreads, with: 1) > 1 {
+                // The system may give no threads, which libavif does not tell from a damaged file.
+                try restart()
+                result = avifDecoderNextImage(decoder)
+            }
             try AVIFPicture.check(result)
             guard let image = decoder.pointee.image else { return nil }
             return AnimationFrame(image: try converted(AVIFPicture(image)), duration: duration)
@@ -118,9 +138,15 @@
                 source: size, of: size, alpha: picture.hasAlpha ? .straight : .opaque,
                 orientation: picture.orientation, options)
             let beside = picture.rowsBeside
+            let isWhole = writer.memory(rows: size.height).rows == size.height
             let scratch = try PixelStorage(
-                byteCount: min(size.height, DecodeOptions.rowsAtATime + 2 * beside + 1) * size.width * 4)
-            try writer.fill { memory, first, rows throws(DipperError) in
+                byteCount: isWhole ? 0 : min(size.height, DecodeOptions.rowsAtATime + 2 * beside + 1) * size.width * 4)
+            let step = isWhole ? size.height : DecodeOptions.rowsAtATime
+            try writer.fill(rowsAtATime: step) { memory, first, rows throws(DipperError) in
+                if isWhole {
+                    try picture.convert(0..<rows, into: memory)
+                    return rows
+                }
                 // libavif's view of a part of the planes must begin at an even row.
                 let start = max(0, first - first % 2 - beside)
                 try picture.convert(start..<min(size.height, first + rows + beside), into: scratch.base)
@@ -132,6 +158,40 @@
             let color = self.color ?? picture.color
             self.color = .some(color)
             return try writer.finish(color: color)
+        }
+    }
+
+    /// The library that decodes AV1, and its threads.
+    enum AV1Codec {
+        private static let hasAOM =
+            avifCodecName(AVIF_CODEC_CHOICE_AOM, AVIF_CODEC_FLAG_CAN_DECODE.rawValue) != nil
+        /// The version of dav1d, 1.4 as 1004; `nil` if libavif was built without it.
+        private static let dav1d: Int? = {
+            var text = [CChar](repeating: 0, count: 256)
+            avifCodecVersions(&text)
+            return version(of: "dav1d", in: String(decoding: text.map { UInt8(bitPattern: $0) }, as: UTF8.self))
+        }()
+
+        /// - Parameter text: names and versions, as `avifCodecVersions` lists them.
+        static func version(of codec: String, in text: String) -> Int? {
+            let entry = text.split(separator: ",").first { $0.contains(codec + " [") }
+            guard let number = entry?.split(separator: ":").last else { return nil }
+            let parts = number.drop { !$0.isNumber }.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+            return parts.count == 2 ? parts[0] * 1000 + parts[1] : nil
+        }
+
+        static func choice(isPlain: Bool) -> avifCodecChoice { choice(isPlain: isPlain, dav1d: dav1d, hasAOM: hasAOM) }
+
+        /// dav1d takes half the time of libaom. Versions before 1.4 may crash: on restoration with AVX-512, on grain, and
+        /// on several frames with threads. Those files are left to libaom.
+        static func choice(isPlain: Bool, dav1d: Int?, hasAOM: Bool) -> avifCodecChoice {
+            if let dav1d, isPlain || dav1d >= 1004 { return AVIF_CODEC_CHOICE_DAV1D }
+            return hasAOM ? AVIF_CODEC_CHOICE_AOM : AVIF_CODEC_CHOICE_AUTO
+        }
+
+        /// Threads are worth their start for a quarter of a million pixels each. Pictures decoded at once share them.
+        static func threads(for pixels: Int, of most: Int, others: Int) -> Int {
+            max(1, min(most / (others + 1), pixels >> 18, 4))
         }
     }
 #endif

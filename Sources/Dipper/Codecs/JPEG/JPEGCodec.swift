@@ -69,6 +69,15 @@ public struct JPEGDecoder: ImageDecoder {
             return try writer.finish(color: colors.afterwards)
         }
         guard header.has_several_scans else {
+            // The bytes of a preview end early.
+            let mayEndEarly = options.allowsPartial && !bytes.suffix(2).elementsEqual([0xFF, 0xD9])
+            try reader.start(eighths: eighths, isFlawless: !mayEndEarly)
+            do throws(DipperError) {
+                return try picture(reader)
+            } catch {
+                guard reader.foundFlaw else { throw error }
+            }
+            reader = try JPEGReader(bytes)
             try reader.start(eighths: eighths)
             return try picture(reader)
         }
@@ -100,6 +109,8 @@ final class JPEGReader {
     private let handle: OpaquePointer
     private(set) var header = dipper_jpeg_header()
     private var coefficients: PixelStorage?
+    /// Whether another reader must take the place of this one, which was to expect no flaw.
+    private(set) var foundFlaw = false
     /// In bytes. libjpeg takes fewer coefficients from malloc.
     static let leastOwned = 1 << 20
 
@@ -120,10 +131,10 @@ final class JPEGReader {
         PixelSize(width: Int(dipper_jpeg_output_width(handle)), height: Int(dipper_jpeg_output_height(handle)))
     }
 
-    func start(eighths: Int) throws(DipperError) {
+    func start(eighths: Int, isFlawless: Bool = false) throws(DipperError) {
         let size = Int(header.coefficient_bytes)
         if size >= Self.leastOwned { coefficients = try PixelStorage(byteCount: size) }
-        try check(dipper_jpeg_start(handle, Int32(eighths), coefficients?.base, size))
+        try check(dipper_jpeg_start(handle, Int32(eighths), isFlawless, coefficients?.base, size))
     }
 
     var completeScans: Int { Int(dipper_jpeg_complete_scans(handle)) }
@@ -137,6 +148,7 @@ final class JPEGReader {
     func read(_ rows: Int, of stride: Int, into memory: UnsafeMutableRawPointer) throws(DipperError) -> Int {
         var done: Int64 = 0
         let status = dipper_jpeg_read_rows(handle, memory, stride, Int64(rows), &done)
+        foundFlaw = status == DIPPER_JPEG_FLAWED
         if status != DIPPER_JPEG_TRUNCATED { try check(status) }
         return max(0, Int(done))
     }

@@ -1,0 +1,88 @@
+import Foundation
+
+/// One fetch for all caches that share what they keep: before its first request, a fetch asks whether another cache
+/// fetches the key, and waits for it in place of asking the server.
+extension Fetch: LeasedWork {
+    /// Returns whether the fetch may ask the server now. Otherwise it has left its slot, or goes on later.
+    func isAdmitted() -> Bool {
+        if let lease { return lease.admits() }
+        // What is not kept on disk is of no use to others.
+        guard !isOver, demand.keepsOnDisk, sources.provider == nil, sources.isFirst,
+            !sources.lead.request.isForThisProcess
+        else { return true }
+        lease = Lease(key, for: self, in: engine.store)
+        return lease?.admits() ?? true
+    }
+
+    /// Whether each call would take the entry from disk.
+    var mayWaitForOthers: Bool { isRead && !needsNetwork && !demand.insistsOnNetwork }
+
+    func admitted() {
+        guard !isOver, run == nil else { return }
+        switch place {
+        case .running: if !isOnNetwork { goToNetwork() }
+        case .parked: wake()
+        case .none, .looking, .queued: break
+        }
+    }
+
+    func waitForOthers() {
+        guard !isOver, place != .parked else { return }
+        leaveSlot()
+        engine.events.leftNetwork(self, .parked)
+        // The wait counts as the transfer that it stands for.
+        startClock()
+        reconsiderWait()
+    }
+
+    /// Goes to the network if a call insists on it.
+    func reconsiderWait() {
+        if lease?.isWaiting == true, place == .parked, !mayWaitForOthers { wake() }
+    }
+
+    func lookAgain() {
+        guard !isOver, run == nil else { return }
+        forgetFound()
+        findings.budget.hold(at: engine.time.now())
+        engine.queues.remove(self)
+        forgetLookUp()
+        enter()
+        engine.reconsider()
+    }
+
+    private func forgetFound() {
+        let parked = findings.unpark()
+        if parked > 0 { engine.account { $0.giveBack(parked: parked) } }
+        findings.beginAnew()
+    }
+
+    func failedElsewhere(_ error: DipperError) {
+        guard !isOver, run == nil else { return }
+        // An answer that the program has judged says nothing about another call.
+        guard isFailureShared else { return lookAgain() }
+        failed(error)
+    }
+
+    /// The signature in a URL that is not part of the key may have been to blame.
+    private var isFailureShared: Bool {
+        sources.isFirst && !sources.lead.request.isKeyedByPart && !demand.judgesAnswers
+    }
+
+    /// Tells those who wait that the fetch has failed for good.
+    func noteFailure(_ error: DipperError) {
+        if isFailureShared, LeaseNews.number(of: error) != nil { lease?.outcome = .failed(error) }
+    }
+
+    func hurry(_ queue: FetchQueue?) {
+        isHurried = queue == .fast
+        settle()
+    }
+
+    func takeNews() -> LeaseNews {
+        if place == .parked, let due = knownFindings?.backOff?.due { return .pausing(due - engine.time.now()) }
+        let mark = attempts &+ (run?.reception.received ?? 0)
+        return exchange(&newsMark, with: mark) == mark ? .still : .moving
+    }
+
+    func endLease() { exchange(&lease, with: nil)?.end() }
+}

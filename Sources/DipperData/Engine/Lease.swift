@@ -1,0 +1,155 @@
+import Foundation
+
+/// Work that one of several caches should do for all: a fetch, or the making of an object.
+@Loop
+protocol LeasedWork: AnyObject, Sendable {
+    var engine: Engine { get }
+    var queue: FetchQueue { get }
+    /// Whether what another cache keeps will do for all that wait.
+    var mayWaitForOthers: Bool { get }
+    /// When the key was looked up, on the system's clock.
+    var lookUpTime: Date { get }
+
+    /// Goes on: the admission that was asked for comes later.
+    func admitted()
+    /// Waits for the news of another cache. Called again during the wait.
+    func waitForOthers()
+    /// Looks the key up again. Unless it is there, the work asks for admission again.
+    func lookAgain()
+    func failedElsewhere(_ error: DipperError)
+    /// - Parameter queue: the most urgent one in which a call of another cache waits; `nil` for none.
+    func hurry(_ queue: FetchQueue?)
+    /// Returns how far the work is since this was asked last.
+    func takeNews() -> LeaseNews
+}
+
+/// The leases of one piece of work, one of each service: that of the folder first, then those of the program.
+@Loop
+final class Lease {
+    private struct Level {
+        let claim: any LeaseClaim
+        var rules: LeaseRules
+    }
+
+    private let engine: Engine
+    /// `nil` after the end.
+    private var work: (any LeasedWork)?
+    private var levels: [Level] = []
+    /// The number of services that have admitted the work.
+    private var admissions = 0
+    private var isAdmitting = false
+    private var timer: (id: Engine.TimerID, due: Duration)?
+    /// The latest news of the holder that the work waits for.
+    private var heard = LeaseNews.still
+    private(set) var isWaiting = false
+    /// When a place was taken first, on the cache's clock in seconds since 1970; `nil` without a place.
+    private var taken: TimeInterval?
+    /// How the work has ended, for those who wait.
+    var outcome = LeaseNews.abandoned
+    /// The write that they wait for as well.
+    var write: PendingWrite?
+
+    /// `nil` if there is no service.
+    init?(_ key: CacheKey, for work: some LeasedWork, in store: DataStore) {
+        engine = work.engine
+        let options = engine.options.leases
+        let services = (store.disk?.leases).map { [$0] + options.services } ?? options.services
+        if services.isEmpty { return nil }
+        self.work = work
+        for (number, service) in services.enumerated() {
+            let claim = service.claim(key) { [engine] event in
+                engine.perform { _ in self.handle(.reported(event), number) }
+            }
+            let rules = LeaseRules(
+                patience: options.patience, longestWait: options.longestWait, placesExpire: service.placesExpire)
+            levels.append(Level(claim: claim, rules: rules))
+        }
+    }
+
+    /// Returns whether the work may go on at once. Otherwise it has been told to wait or to look again, or will be told.
+    func admits() -> Bool {
+        guard admissions < levels.count, let work else { return true }
+        isAdmitting = true
+        defer { isAdmitting = false }
+        handle(.turn(mayWait: work.mayWaitForOthers), admissions)
+        return admissions == levels.count
+    }
+
+    private func handle(_ event: LeaseRules.Event, _ number: Int) {
+        guard let work, levels.indices.contains(number) else { return }
+        switch event {
+        case .reported(.told(let news, by: _)): heard = news
+        case .reported(.taken): noteBegin()
+        default: break
+        }
+        let action = levels[number].rules.handle(event, at: engine.time.now())
+        switch action {
+        case .take(let place): levels[number].claim.take(place, since: work.lookUpTime)
+        case .fetch:
+            guard number == admissions else { break }
+            isWaiting = false
+            admissions += 1
+            if admissions < levels.count {
+                handle(.turn(mayWait: work.mayWaitForOthers), admissions)
+            } else if !isAdmitting {
+                work.admitted()
+            }
+        case .wait:
+            isWaiting = true
+            levels[number].claim.watch(in: work.queue)
+            work.waitForOthers()
+        case .look:
+            isWaiting = false
+            work.lookAgain()
+        case .fail(let error):
+            isWaiting = false
+            work.failedElsewhere(error)
+        case .tell: levels[number].claim.tell(isWaiting ? heard : work.takeNews())
+        case .hurry(let queue): work.hurry(queue)
+        case nil: break
+        }
+        arm()
+    }
+
+    /// An entry that was stored since, by one that has taken over, is newer than the answer. Infinite without a lease.
+    var begin: TimeInterval { taken ?? .infinity }
+
+    /// The work begins, or begins anew.
+    func noteBegin() { taken = engine.now().timeIntervalSince1970 }
+
+    // MARK: Changes
+
+    /// The queue of the work has changed.
+    func moved(to queue: FetchQueue) {
+        if isWaiting, admissions < levels.count { levels[admissions].claim.watch(in: queue) }
+    }
+
+    private func arm() {
+        guard let due = levels.lazy.compactMap(\.rules.due).min(), timer.map({ due < $0.due }) ?? true else { return }
+        if let timer { engine.timers.cancel(timer.id) }
+        timer = (engine.timers.add(at: due, .lease(self)), due)
+    }
+
+    func elapsed() {
+        timer = nil
+        for number in levels.indices { handle(.time, number) }
+        arm()
+    }
+
+    // MARK: The end
+
+    /// Gives the lease back, once the write has ended of which others wait for the result.
+    func end() {
+        guard exchange(&work, with: nil) != nil else { return }
+        if let timer { engine.timers.cancel(timer.id) }
+        let (levels, outcome) = (exchange(&levels, with: []), outcome)
+        guard outcome != .abandoned, let write else { return Self.end(levels, outcome) }
+        write.whenEnded { [engine] isOnDisk in
+            engine.perform { _ in Self.end(levels, outcome == .kept && !isOnDisk ? .unshared : outcome) }
+        }
+    }
+
+    private static func end(_ levels: [Level], _ outcome: LeaseNews) {
+        for level in levels.reversed() { level.claim.end(outcome) }
+    }
+}
