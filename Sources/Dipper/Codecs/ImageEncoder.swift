@@ -31,9 +31,8 @@ public protocol ImageEncoder: Sendable {
 extension ImageEncoder {
     public var encodesAnimations: Bool { false }
 
-    public func encode(
-        _ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions
-    ) throws(DipperError) -> Data {
+    public func encode(_ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
+    {
         throw .unencodable.with(detail: "\(format) does not move")
     }
 
@@ -41,9 +40,8 @@ extension ImageEncoder {
     /// plays `loopCount` times; 0 for endlessly.
     /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there is
     ///   no memory.
-    public func encode(
-        _ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions
-    ) throws(DipperError) -> Data {
+    public func encode(_ frames: [AnimationFrame], loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
+    {
         try encode(FrameList(frames), loopCount: loopCount, options)
     }
 }

@@ -122,7 +122,7 @@ struct TIFFDirectory {
             guard let tag = Tag(rawValue: try file.u16(at: entry, order)), entries[tag] == nil else { continue }
             let type = try file.u16(at: entry + 2, order)
             let count = try file.u32(at: entry + 4, order)
-            guard count > 0, let size = [1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1, 13: 4][type] else { continue }
+            guard count > 0, let size = [1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 7: 1][type] else { continue }
             // Values of up to four bytes are in the entry itself.
             let place = count <= 4 / size ? entry + 8 : try file.u32(at: entry + 8, order)
             entries[tag] = (type, count, place)
@@ -135,7 +135,7 @@ struct TIFFDirectory {
         switch type {
         case 1, 7: return try? file.u8(at: place)
         case 3: return try? file.u16(at: place, order)
-        case 4, 13: return try? file.u32(at: place, order)
+        case 4: return try? file.u32(at: place, order)
         default: return nil
         }
     }

@@ -31,9 +31,7 @@ public struct PNGDecoder: ImageDecoder {
             : Self.memory(of: info, fileSize: data.count, options)
     }
 
-    static func memory(
-        of info: ImageInfo, fileSize: Int, _ options: DecodeOptions
-    ) throws(DipperError) -> Int {
+    static func memory(of info: ImageInfo, fileSize: Int, _ options: DecodeOptions) throws(DipperError) -> Int {
         let size = info.orientation.applied(to: info.size ?? PixelSize(width: 0, height: 0))
         let writer = try RowWriter.byteCount(
             from: size, to: options.storedTarget(for: size, info.orientation), info.orientation)
@@ -262,9 +260,8 @@ public struct PNGEncoder: ImageEncoder {
         try Self.file(of: image, in: image.bounds, withoutAlpha: image.isOpaque)
     }
 
-    public func encode(
-        _ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions
-    ) throws(DipperError) -> Data {
+    public func encode(_ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
+    {
         // All frames have one colour type. It is known that a frame has alpha when the frame is there.
         if let file = try PNGAnimationWriter.file(of: frames, loopCount: loopCount, withoutAlpha: true) { return file }
         try frames.rewind()

@@ -4,7 +4,6 @@ import Foundation
 /// Decodes each frame of an animated PNG as a picture of its own, and draws it on the canvas.
 final class PNGFrames: FrameReader {
     private typealias Chunk = (type: String, content: [UInt8])
-
     let frameCount: Int
     let loopCount: Int
     let held: Int
