@@ -546,15 +546,16 @@ final class DataStore: Sendable {
     /// tiers cannot be searched by URL: they lose the entry of the URL alone, and those that memory has.
     func removeAll(of address: String, from tiers: CacheTiers) {
         history.removeAll(of: address, from: tiers)
-        if tiers.contains(.disk) { disk?.removeAll(of: address) }
         var keys = [CacheKey(verbatim: address)]
+        let forms = tiers.contains(.shared) && self.tiers != nil ? disk?.derivedKeys(of: keys[0]) ?? [] : []
+        if tiers.contains(.disk) { disk?.removeAll(of: address) }
         if haveRemnants(tiers) { remnants.removeAll { $0.info.isOf(address) } }
         if tiers.contains(.memory) {
             keys += memory.removeAll { $0.info.isOf(address) }
             if let listener = listener.load() { for key in keys { listener.replaced(key) } }
         }
         history.removeAll(of: address, from: tiers)
-        if tiers.contains(.shared) { for key in keys { self.tiers?.remove(key) } }
+        if tiers.contains(.shared) { for key in keys + forms { self.tiers?.remove(key) } }
     }
 
     func clear() {
