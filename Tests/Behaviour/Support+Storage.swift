@@ -133,11 +133,7 @@ extension TemporaryFolder {
 
     func finding(_ texts: [String]) throws -> [String] {
         try files.flatMap { name in
-            let path = url.appendingPathComponent(name).path
-            // Among the leases are sockets.
-            let type = try FileManager.default.attributesOfItem(atPath: path)[.type] as? FileAttributeType
-            guard type == .typeRegular else { return [] }
-            let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+            let bytes = try Data(contentsOf: url.appendingPathComponent(name))
             return texts.filter { bytes.firstRange(of: Data($0.utf8)) != nil }.map { "\(name): \($0)" }
         }
     }

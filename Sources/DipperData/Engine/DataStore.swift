@@ -533,13 +533,16 @@ final class DataStore: Sendable {
     }
 
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
-        if tiers.contains(.shared), let shared = self.tiers {
-            // Those to be written first: they may be on disk a moment later.
-            let forms = disk.map { $0.stagedDerivedKeys(of: key) + $0.derivedKeys(of: key, limit: 1_000) } ?? []
-            for form in forms { shared.remove(form) }
-        }
+        for form in sharedForms(of: key, tiers) { self.tiers?.remove(form) }
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
+    }
+
+    /// The keys of the stored forms that this cache has made of an entry, if they are to be removed from the shared tiers.
+    private func sharedForms(of key: CacheKey, _ tiers: CacheTiers) -> [CacheKey] {
+        guard tiers.contains(.shared), self.tiers != nil, let disk else { return [] }
+        // Those to be written first: they may be on disk a moment later.
+        return disk.stagedDerivedKeys(of: key) + disk.derivedKeys(of: key, limit: 1_000)
     }
 
     /// Removes the entries whose URL, as asked for or after redirects, has this text, whatever their keys. The shared
@@ -547,7 +550,7 @@ final class DataStore: Sendable {
     func removeAll(of address: String, from tiers: CacheTiers) {
         history.removeAll(of: address, from: tiers)
         var keys = [CacheKey(verbatim: address)]
-        let forms = tiers.contains(.shared) && self.tiers != nil ? disk?.derivedKeys(of: keys[0]) ?? [] : []
+        let forms = sharedForms(of: keys[0], tiers)
         if tiers.contains(.disk) { disk?.removeAll(of: address) }
         if haveRemnants(tiers) { remnants.removeAll { $0.info.isOf(address) } }
         if tiers.contains(.memory) {
