@@ -48,8 +48,8 @@ def main(target):
     paths = subprocess.run(["git", "ls-files", "Sources/*.swift"], capture_output=True, text=True, check=True).stdout
     functions = {"PictureExamples": [], "DataExamples": []}
     for path in map(pathlib.Path, paths.split()):
-        # The examples of DipperGTK need GTK.
-        if not path.exists() or path.parts[1] == "DipperGTK":
+        # The examples of these two need GTK and hiredis.
+        if not path.exists() or path.parts[1] in ("DipperGTK", "DipperRedis"):
             continue
         for start, code in blocks(path):
             # Packages that this one does not use.
