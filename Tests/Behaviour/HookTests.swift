@@ -160,6 +160,8 @@ struct HookTests {
         transfer.send(progress: 1, of: 100)
         try await heard.wait { $0 == [1] }
         for received in 2...9 { transfer.send(progress: received, of: 100) }
+        // The cache has taken them in.
+        _ = test.cache.queueCounts
         try await test.clock.waitForSleepers(1)
         #expect(heard.value == [1])
         test.clock.advance(by: .seconds(1))
