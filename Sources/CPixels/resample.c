@@ -68,8 +68,10 @@ INLINE void add_box(uint16_t *to, const uint16_t *sums, size_t count, uint32_t s
         if (is_small) sum += value;
         else total += __builtin_convertvector(value, u32x4);
     }
-    if (is_small) total = __builtin_convertvector(sum, u32x4);
-    sum = __builtin_convertvector((total * scale + (1 << 15)) >> 16, u16x4);
+    // For large boxes the scale would be too coarse: a plain colour would not stay as it is.
+    if (is_small) total = (__builtin_convertvector(sum, u32x4) * scale + (1 << 15)) >> 16;
+    else total = (total * 128 + scale / 2) / scale;
+    sum = __builtin_convertvector(total, u16x4);
     memcpy(to, &sum, 8);
 }
 
@@ -87,10 +89,9 @@ INLINE void pair_boxes(int16_t *to, const uint16_t *sums, size_t width, size_t b
 }
 
 CLONES void pixels_pair_boxes(int16_t *to, const uint16_t *sums, size_t width, size_t box, size_t area) {
-    uint32_t scale = (uint32_t)((128 << 16) / area);
-    // 16 bits hold the sum of 257 bytes.
-    if (area <= 257) pair_boxes(to, sums, width, box, scale, true);
-    else pair_boxes(to, sums, width, box, scale, false);
+    // 16 bits hold the sum of 257 bytes, and 32 bits 128 times that of 65,536.
+    if (area <= 257) pair_boxes(to, sums, width, box, (uint32_t)((128 << 16) / area), true);
+    else pair_boxes(to, sums, width, box, (uint32_t)area, false);
 }
 
 // Multiplies eight pairs of numbers by a pair of weights, and adds up each pair.

@@ -117,15 +117,18 @@
 
         /// Removes a key as soon as the server is there.
         func owe(_ key: Data) {
-            if owed.count < Self.mostOwed { owed.insert(key) }
-            if isGreeted { pay() }
+            guard owed.count < Self.mostOwed, owed.insert(key).inserted, isGreeted else { return }
+            pay(key)
+            seat.wake()
         }
 
         private func pay() {
-            for key in owed {
-                tell([.word("DEL"), key]) { reply in if case .number = reply { self.owed.remove(key) } }
-            }
+            for key in owed { pay(key) }
             seat.wake()
+        }
+
+        private func pay(_ key: Data) {
+            tell([.word("DEL"), key]) { reply in if case .number = reply { self.owed.remove(key) } }
         }
 
         /// Tells when the server is connected and answers, or why it is not.

@@ -163,7 +163,8 @@ extension Fetch {
             ? (200...299).contains(status) && status != 206
             : Storing.mayStore(status: status, request: fields, response: headers, isShared: policy.isShared)
         guard mayStore, chain.mayStore(ignoresServer: policy.ignoresServer) else { return .waiting }
-        guard engine.store.tiers != nil, call.mayBeShared,
+        // Without the server's rules an entry has no variants, by which others would choose.
+        guard engine.store.tiers != nil, call.mayBeShared, !policy.ignoresServer || headers.varying.isEmpty,
             chain.mayStore(ignoresServer: false, request: fields, isShared: true),
             Storing.mayStore(status: status, request: fields, response: headers, isShared: true)
         else { return .cache }

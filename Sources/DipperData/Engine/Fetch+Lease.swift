@@ -44,8 +44,10 @@ extension Fetch: LeasedWork {
         guard !isOver, run == nil else { return }
         forgetFound()
         findings.budget.hold(at: engine.time.now())
-        engine.queues.remove(self)
         forgetLookUp()
+        // The slot stays: otherwise each fetch of the queue would take its lease in turn, long before it can begin.
+        if place == .running { return beginLookUp() }
+        engine.queues.remove(self)
         enter()
         engine.reconsider()
     }
@@ -74,8 +76,9 @@ extension Fetch: LeasedWork {
     }
 
     func hurry(_ queue: FetchQueue?) {
-        isHurried = queue == .fast
+        let wasHurried = exchange(&isHurried, with: queue == .fast)
         settle()
+        if isHurried, !wasHurried { endBackOff() }
     }
 
     func takeNews() -> LeaseNews {

@@ -207,7 +207,10 @@ struct Variant: Sendable, Hashable {
 
 extension HTTPHeaders {
     /// Whether a request with these fields is made for one client.
-    var hasCredentials: Bool { has(["Authorization", "Cookie", "Proxy-Authorization"]) }
+    var hasCredentials: Bool {
+        has(["Authorization", "Cookie", "Proxy-Authorization"])
+            || fields.contains { Redaction.standard.isSecret($0.name) }
+    }
     var setsCookies: Bool { has(["Set-Cookie", "Set-Cookie2"]) }
 
     private func has(_ names: [String]) -> Bool {

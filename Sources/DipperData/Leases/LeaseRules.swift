@@ -171,7 +171,8 @@ package struct LeaseRules: Sendable {
         case .still: return nil
         case .moving: wait?.moved = now
         case .pausing(let time):
-            wait?.since = now + time
+            // A long one counts, so that nobody waits without end.
+            if time <= longestWait { wait?.since = now + time }
             wait?.moved = now + time
         case .kept, .unshared:
             isServed = true

@@ -65,7 +65,8 @@ struct ResamplingTests {
             for y in 0..<height {
                 for x in x..<min(x + box, width) { sum += Int(rows[y * stride + x * 4 + color]) }
             }
-            return (sum * (128 * 65536 / (box * height)) + 32768) >> 16
+            let area = box * height
+            return area <= 257 ? (sum * (128 * 65536 / area) + 32768) >> 16 : (sum * 128 + area / 2) / area
         }
         for (box, height) in [(1, 1), (2, 2), (2, 3), (3, 2), (3, 7), (5, 1), (20, 7), (60, 5)] {
             let boxes = (width + box - 1) / box
@@ -136,6 +137,17 @@ struct ResamplingTests {
                 #expect(Array(result[x * 4..<x * 4 + 4]) == expected, "\(first), \(count), \(x)")
             }
             #expect(result.last == 9)
+        }
+    }
+
+    @Test(
+        "A plain colour stays as it is, however strong the reduction",
+        arguments: [411, 600, 749, 1_200, 2_000, 4_008])
+    func plain(size: Int) throws {
+        for target in [1, 2, 8] {
+            let dot = try ImageProcessors.Resize(width: target, height: target, .stretch)
+                .process(Image.filled(with: .white, size, size), ProcessingContext())
+            #expect(dot.pixels.allSatisfy { $0 == 255 }, "to \(target)")
         }
     }
 
