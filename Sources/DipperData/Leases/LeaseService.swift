@@ -18,7 +18,9 @@ public protocol LeaseService: Sendable {
 
     /// Begins the part of a cache in the lease of a key. Nothing is asked before the first call of
     /// ``LeaseClaim/take(_:since:)``.
-    /// - Parameter report: takes the events, in their order, until the claim has ended.
+    /// - Parameters:
+    ///   - key: the key that is to be fetched.
+    ///   - report: takes the events, in their order, until the claim has ended.
     func claim(_ key: CacheKey, _ report: @escaping @Sendable (LeaseEvent) -> Void) -> any LeaseClaim
 }
 
@@ -26,7 +28,9 @@ public protocol LeaseService: Sendable {
 public protocol LeaseClaim: AnyObject, Sendable {
     /// Tries to take a place, without waiting until it is free. The service reports ``LeaseEvent/taken(_:mayBeKept:lifetime:)``,
     /// ``LeaseEvent/refused(_:)`` or ``LeaseEvent/unavailable``, once.
-    /// - Parameter lookedUp: the system's time at which the cache began to look the key up.
+    /// - Parameters:
+    ///   - place: the place to be taken.
+    ///   - lookedUp: the system's time at which the cache began to look the key up.
     func take(_ place: LeasePlace, since lookedUp: Date)
 
     /// Asks for the news of those who hold the places that have been refused, and tells them that a call waits in a queue.
