@@ -21,7 +21,7 @@
     ///
     /// The port is 6379 unless the URL has another. `USER:PASSWORD@`, or `:PASSWORD@` for the default user, stands before
     /// the host, percent-encoded; it appears in no log, error or description. The keys on the server are a prefix, a colon
-    /// and the ``Tier``'s name of the record; the prefix is `dipper`, the path of the URL, or its parameter `prefix`. The path
+    /// and the `Tier`'s name of the record; the prefix is `dipper`, the path of the URL, or its parameter `prefix`. The path
     /// is no number of a database. Caches share what has the same prefix.
     ///
     /// Of several servers, each record has one, which every cache finds by itself whatever the order of the URLs
@@ -33,7 +33,7 @@
     public final class RedisTier: Tier {
         /// The options of a tier.
         public struct Options: Sendable {
-            /// The longest that a look-up may take. ``DataCache/Configuration/tierTimeLimit`` limits it as well.
+            /// The longest that a look-up may take. `DataCache.Configuration.tierTimeLimit` limits it as well.
             public var timeLimit = Duration.milliseconds(20)
             /// A file, in PEM form, with the certificates of the authorities to trust for `rediss:`; `nil` for those of the
             /// system.
