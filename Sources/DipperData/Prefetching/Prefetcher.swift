@@ -240,8 +240,8 @@ public final class Prefetcher<Request: Hashable & Sendable>: Sendable {
     }
 
     /// The result of the prefetcher. Awaiting it starts the prefetcher, and returns when nothing is left to do: all requests
-    /// have ended or the prefetcher has been stopped. The closures may be called later. Cancelling the Swift task that
-    /// awaits it stops the prefetcher.
+    /// have ended or the prefetcher has been stopped. The closures may be called later: until then, requests that are added
+    /// count towards the same result. Cancelling the Swift task that awaits it stops the prefetcher.
     ///
     /// ```swift
     /// let result = await prefetcher.value
