@@ -93,7 +93,8 @@ extension Inspector {
         wanted.limit = min(max(1, query["limit"].flatMap { Int($0) } ?? 50), 200)
         let (found, total) = cache.listEntries(wanted)
         let now = cache.present
-        let rows = found.map { listed in
+        let hits = model.withState { state in found.map { state.hits(of: $0.entry.key) } }
+        let rows = zip(found, hits).map { listed, hits in
             let (entry, answer) = (listed.entry, listed.answer)
             let address = entry.url.isEmpty ? cache.redaction.text(entry.key) : cache.redaction.text(entry.url)
             let tiers = (answer?.source == .memory ? 2 : 1) | (cache.hasData(for: entry.key, in: .memory) ? 2 : 0)
@@ -104,7 +105,7 @@ extension Inspector {
                 "expires": entry.expires.map { .seconds($0.timeIntervalSince(now)) } ?? .null,
                 "fresh": answer.map { freshness($0, now) } ?? .null,
                 "type": .text(answer?.headers["Content-Type"] ?? ""),
-                "status": .number(answer?.status ?? 0), "tiers": .number(tiers),
+                "status": .number(answer?.status ?? 0), "tiers": .number(tiers), "hits": .number(hits),
                 "made": .flag(entry.key.isDerived), "plain": .flag(isPlain(entry)),
             ])
         }

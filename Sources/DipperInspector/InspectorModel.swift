@@ -94,6 +94,8 @@ final class InspectorModel: EventSink {
         var isOver = false
         var ended: [Ended] = []
         var sums = Sums()
+        /// The calls that the cache has answered without the network, of the latest keys.
+        private var hits: (latest: [CacheKey: Int], earlier: [CacheKey: Int]) = ([:], [:])
         fileprivate var lastEnded: UInt64 = 0
         /// The number of the first of the records.
         fileprivate var first = 0
@@ -114,6 +116,7 @@ final class InspectorModel: EventSink {
     static let mostSpans = 200
     private static let mostLogged = 1 << 15
     private static let mostEnded = 400
+    fileprivate static let mostHit = 20_000
     private static let mostOpen = 100_000
     private let limit: Int
     private let state = Mutex(State())
@@ -160,6 +163,13 @@ extension InspectorModel.State {
     typealias Record = InspectorModel.Record
 
     func record(of id: CacheEvent.ID) -> Record? { numbers[id].map { records[$0 - first] } }
+
+    func hits(of key: CacheKey) -> Int { (hits.latest[key] ?? 0) + (hits.earlier[key] ?? 0) }
+
+    private mutating func countHit(of key: CacheKey) {
+        if hits.latest.count >= InspectorModel.mostHit { hits = ([:], hits.latest) }
+        hits.latest[key, default: 0] += 1
+    }
 
     fileprivate mutating func change(_ id: CacheEvent.ID?, _ body: (inout Record) -> Void) {
         guard let id, let number = numbers[id] else { return }
@@ -304,6 +314,7 @@ extension InspectorModel.State {
             guard let index = record.callers.firstIndex(where: { $0.id == id }) else { return }
             (record.callers[index].end, record.callers[index].result) = (event.time, result)
         }
+        if let source, source != .network, source != .provider { countHit(of: event.key) }
         let duration = call.map { event.time - $0.start }
         let stage = isFailure ? "failed call" : "call, \(result)"
         if let duration { sums.stages[stage, default: .init()].add(duration) }

@@ -93,6 +93,7 @@ enum InspectorPage {
         <th scope="col" class="number" data-order="size"><button type="button">Size</button></th>
         <th scope="col" class="number wide" data-order="stored"><button type="button">Stored</button></th>
         <th scope="col" class="number wide" data-order="used"><button type="button">Used</button></th>
+        <th scope="col" class="number wide" title="Calls that the cache has answered since a page is open">Hits</th>
         <th scope="col">Freshness</th><th scope="col" class="wide">Where</th></tr></thead>
         <tbody></tbody></table></div>
         <aside id="entry" aria-live="polite" aria-label="The chosen entry"></aside>

@@ -469,6 +469,7 @@ extension InspectorPage {
             el('td', { class: 'number' }, bytes(entry.n)),
             el('td', { class: 'number wide' }, ago(entry.stored)),
             el('td', { class: 'number wide' }, ago(entry.used)),
+            el('td', { class: 'number wide' }, count(entry.hits)),
             el('td', {}, freshness(entry.fresh)),
             el('td', { class: 'wide' }, [entry.tiers & 2 ? 'memory' : '', entry.tiers & 1 ? 'disk' : ''].filter(t => t).join(', ')))));
         };
@@ -488,6 +489,7 @@ extension InspectorPage {
           const about = await reply.json();
           const facts = [['Status', String(about.status)], ['Size', bytes(about.bytes)],
             ['Freshness', freshness(about.fresh)], ['Stored', ago(entry.stored)],
+            ['Hits', `${count(entry.hits)} since a page is open`],
             ['Leaves', entry.expires === null ? 'when room is needed' : `in ${span(entry.expires * 1000)} at the latest`]];
           box.replaceChildren(
             el('h3', {}, entry.u),

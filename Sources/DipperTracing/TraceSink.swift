@@ -39,21 +39,46 @@
             var linked: Set<CacheEvent.ID> = []
         }
 
-        private struct State {
-            var open: [CacheEvent.ID: Work] = [:]
-            /// The contexts of work that has ended: a write, for example, may begin later.
-            private var latest: [CacheEvent.ID: ServiceContext] = [:]
-            private var earlier: [CacheEvent.ID: ServiceContext] = [:]
-            private static let most = 1_000
+        /// The latest values, a few thousand of them.
+        private struct Recent<Value> {
+            private var latest: [CacheEvent.ID: Value] = [:]
+            private var earlier: [CacheEvent.ID: Value] = [:]
+            private static var most: Int { 4_096 }
 
-            func context(of id: CacheEvent.ID) -> ServiceContext? {
-                open[id]?.context ?? latest[id] ?? earlier[id]
+            subscript(id: CacheEvent.ID) -> Value? {
+                get { latest[id] ?? earlier[id] }
+                set {
+                    earlier[id] = nil
+                    if latest[id] == nil, latest.count >= Self.most { (latest, earlier) = ([:], latest) }
+                    latest[id] = newValue
+                }
+            }
+        }
+
+        private struct State {
+            /// Work with a span, until it ends.
+            private var open: [CacheEvent.ID: Work] = [:]
+            /// Work without a span. That one of them has ended may have been told before it was joined.
+            private var joined = Recent<Work>()
+            /// The contexts of work that has ended: a write, for example, may begin later.
+            private var ended = Recent<ServiceContext>()
+
+            subscript(id: CacheEvent.ID) -> Work? {
+                get { open[id] ?? joined[id] }
+                set {
+                    if newValue.map({ $0.span == nil }) ?? (open[id] == nil) {
+                        joined[id] = newValue
+                    } else {
+                        open[id] = newValue
+                    }
+                }
             }
 
+            func context(of id: CacheEvent.ID) -> ServiceContext? { self[id]?.context ?? ended[id] }
+
             mutating func close(_ id: CacheEvent.ID) -> Work? {
-                guard let work = open.removeValue(forKey: id) else { return nil }
-                if latest.count >= Self.most { (latest, earlier) = ([:], latest) }
-                latest[id] = work.context
+                guard let work = exchange(&self[id], with: nil) else { return nil }
+                ended[id] = work.context
                 return work
             }
         }
@@ -83,7 +108,7 @@
             switch event.kind {
             case .callBegan(let queue):
                 // The call for the bytes of an object is a part of the call for the object.
-                if let id = event.id, state.withLock({ $0.open[id] }) != nil { return }
+                if let id = event.id, state.withLock({ $0[id] }) != nil { return }
                 begin("dipper.call", event) { attributes in
                     attributes["dipper.key"] = redaction.text(event.key)
                     attributes["dipper.queue"] = queue.rawValue
@@ -100,7 +125,7 @@
             case .attemptBegan: begin("dipper.attempt", event)
             case .received(let status, _, let metrics): received(event.id, status, metrics)
             case .decodeBegan: begin("dipper.decode", event)
-            case .stepBegan(let name): begin("dipper.step", event) { $0["dipper.step"] = name }
+            case .stepBegan(let name): begin("dipper.step", event) { $0["dipper.step"] = redaction.text(name) }
             case .writeBegan(let bytes): begin("dipper.write", event) { $0["dipper.bytes"] = bytes }
             case .callAnswered(let source), .attemptEnded(.answered(let source)), .lookUpEnded(let source?):
                 end(event.id) { $0["dipper.source"] = source.rawValue }
@@ -125,12 +150,12 @@
             _ describe: (inout SpanAttributes) -> Void
         ) {
             let (known, owner) = state.withLock { state in
-                (parent.flatMap(state.context), parent.flatMap { state.open[$0]?.owner })
+                (parent.flatMap(state.context), parent.flatMap { state[$0]?.owner })
             }
             let span = start(tracer, name, known ?? .current ?? .topLevel)
             span.updateAttributes(describe)
             state.withLock { state in
-                state.open[id] = Work(owner: owner ?? id, parent: parent, span: span, context: span.context)
+                state[id] = Work(owner: owner ?? id, parent: parent, span: span, context: span.context)
             }
         }
 
@@ -162,7 +187,7 @@
         }
 
         private func note(_ name: String, _ event: CacheEvent) {
-            let span = event.id.flatMap { id in state.withLock { $0.open[id]?.span } }
+            let span = event.id.flatMap { id in state.withLock { $0[id]?.span } }
             span?.addEvent(SpanEvent(name: name))
         }
 
@@ -170,11 +195,11 @@
         /// - Returns: `false` if there is no such work yet.
         private func links(_ id: CacheEvent.ID, to work: CacheEvent.ID) -> Bool {
             let (isKnown, span, context) = state.withLock { state -> (Bool, (any Span)?, ServiceContext) in
-                guard let known = state.open[work] else { return (state.context(of: work) != nil, nil, .topLevel) }
-                guard let owner = state.open[id]?.owner, owner != known.owner,
-                    state.open[owner]?.linked.insert(known.owner).inserted == true
+                guard let known = state[work] else { return (state.context(of: work) != nil, nil, .topLevel) }
+                guard let owner = state[id]?.owner, owner != known.owner,
+                    state[owner]?.linked.insert(known.owner).inserted == true
                 else { return (true, nil, .topLevel) }
-                return (true, state.open[owner]?.span, known.context)
+                return (true, state[owner]?.span, known.context)
             }
             span?.addLink(SpanLink(context: context, attributes: [:]))
             return isKnown
@@ -183,7 +208,7 @@
         // MARK: Requests
 
         private func received(_ attempt: CacheEvent.ID?, _ status: Int, _ metrics: TransferMetrics) {
-            guard let span = attempt.flatMap({ id in state.withLock { $0.open[id]?.request.take() } }) else { return }
+            guard let span = attempt.flatMap({ id in state.withLock { $0[id]?.request.take() } }) else { return }
             span.updateAttributes { attributes in
                 attributes["http.response.status_code"] = status
                 attributes["http.response.body.size"] = metrics.bytesReceived
@@ -216,8 +241,8 @@
         package func joined(_ work: CacheEvent.ID, by waiting: CacheEvent.ID) {
             if links(waiting, to: work) { return }
             state.withLock { state in
-                guard let known = state.open[waiting] else { return }
-                state.open[work] = Work(owner: known.owner, parent: nil, span: nil, context: known.context)
+                guard let known = state[waiting] else { return }
+                state[work] = Work(owner: known.owner, parent: nil, span: nil, context: known.context)
             }
         }
 
@@ -225,10 +250,10 @@
 
         package func sends(_ request: inout TransferRequest, in attempt: CacheEvent.ID) {
             let (work, count) = state.withLock { state in
-                let work = state.open[attempt]
+                let work = state[attempt]
                 let fetch = work?.parent ?? attempt
-                state.open[fetch]?.requests += 1
-                return (work, state.open[fetch]?.requests ?? 1)
+                state[fetch]?.requests += 1
+                return (work, state[fetch]?.requests ?? 1)
             }
             guard let work else { return }
             // The answer to the request before could not be used.
@@ -242,7 +267,7 @@
                 attributes["server.port"] = url.port ?? (url.scheme?.lowercased() == "https" ? 443 : 80)
                 if count > 1 { attributes["http.request.resend_count"] = count - 1 }
             }
-            state.withLock { $0.open[attempt]?.request = span }
+            state.withLock { $0[attempt]?.request = span }
             guard hosts.contains(host) else { return }
             var headers = request.headers
             tracer.inject(span.context, into: &headers, using: FieldInjector())

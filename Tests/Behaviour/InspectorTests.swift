@@ -500,6 +500,24 @@ struct InspectorTests {
         await test.cache.shutdown()
     }
 
+    @Test("An entry has the number of calls that the cache has answered with it while a page was open")
+    func hits() async throws {
+        try await inspected(folder: TemporaryFolder()) { test, _, visitor in
+            test.transport.script(url("a"), [.text("a", ["Cache-Control": "max-age=600"])])
+            let live = try await visitor.open()
+            for _ in 0..<3 { _ = try await test.cache.getData(url("a")).value }
+            test.cache.clearMemory()
+            _ = try await test.cache.getData(url("a")).value
+            try await test.cache.addDataAndWait(Data("b".utf8), for: url("b"))
+            func hits(_ name: String) async throws -> Int? {
+                try await rows(visitor, "search=host.test/\(name)").first?["hits"] as? Int
+            }
+            // The first call is answered by the network.
+            #expect(try await hits("a") == 3 && hits("b") == 0)
+            withExtendedLifetime(live) {}
+        }
+    }
+
     @Test("What a search finds is counted up to a limit")
     func counted() async throws {
         try await inspected(folder: TemporaryFolder()) { test, _, visitor in

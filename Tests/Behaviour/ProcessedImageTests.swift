@@ -147,5 +147,26 @@ struct ProcessedImageTests {
                 test = await test.reopened()
             }
         }
+
+        @Test(
+            "the frames of a moving picture are written no further once it is removed, or the cache is shut down",
+            .timeLimit(.minutes(1)), arguments: ["remove", "shutdown"])
+        func stopsWriting(how: String) async throws {
+            let test = TestImageCache()
+            let frames = (1...20).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(40)) }
+            try test.transport.script(a, [.animation(frames)])
+            let seen = Box(0)
+            let watched = ImageProcessors.Custom("watched") { image, context in
+                seen.update { $0 += 1 }
+                // The first is the picture of the call, and the others are written.
+                while seen.value == 4, !context.isCancelled() { usleep(1000) }
+                return image
+            }
+            _ = try await test.cache.getImage(ImageRequest(a).processed(by: watched)).value
+            try await seen.wait { $0 == 4 }
+            if how == "remove" { test.cache.removeImage(for: a) } else { await test.cache.shutdown() }
+            await test.cache.idle()
+            #expect(seen.value == 4)
+        }
     #endif
 }

@@ -103,8 +103,10 @@ struct TracingTests {
         }
     }
 
-    private func tracedImages(_ folder: TemporaryFolder? = nil) -> TestImageCache {
-        TestImageCache(folder: folder) { $0.data.eventSinks = [TraceSink(tracer)] }
+    private func tracedImages(
+        _ folder: TemporaryFolder? = nil, redaction: Redaction = .standard
+    ) -> TestImageCache {
+        TestImageCache(folder: folder) { $0.data.eventSinks = [TraceSink(tracer, redaction: redaction)] }
     }
 
     /// Ends the cache, so that all has been told, and returns its trace.
@@ -118,6 +120,14 @@ struct TracingTests {
     private func trace(_ cache: ImageCache, sourceLocation: SourceLocation = #_sourceLocation) async -> Trace {
         await cache.shutdown()
         return await trace(cache.data, sourceLocation: sourceLocation)
+    }
+
+    @Test("The names of steps go through the sink's own rule of redaction")
+    func steps() async throws {
+        let test = tracedImages(redaction: Redaction(secretNames: ["pet"]))
+        try test.script(a, .sample())
+        _ = try await test.cache.getImage(ImageRequest(a).processed(by: Inverting("pet=rex"))).value
+        #expect(await trace(test.cache)["dipper.step"].map { $0.text("dipper.step") } == ["test.pet=***"])
     }
 
     // MARK: The tree

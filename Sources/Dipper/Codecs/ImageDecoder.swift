@@ -64,9 +64,10 @@ extension ImageDecoder {
         options.isCancelled = { false }
         options.preloadsFrames = false
         var image = first.image
+        let info = try? ImageInfo(data)
         image.animation = ImageAnimation(
-            frameCount: count, loopCount: frames.loopCount, loopDuration: (try? ImageInfo(data))?.loopDuration,
-            fileSize: data.count, limits: options.limits, preloaded: preloaded
+            frameCount: count, loopCount: frames.loopCount, loopDuration: info?.loopDuration,
+            fileSize: data.count, storedSize: info?.size, limits: options.limits, preloaded: preloaded
         ) { [options] context throws(DipperError) in
             var options = options
             options.limits = context.limits

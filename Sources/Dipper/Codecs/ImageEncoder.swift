@@ -21,8 +21,9 @@ public protocol ImageEncoder: Sendable {
     /// - Throws: `DipperError.unencodable`; `DipperError.imageTooLarge` if there is no memory.
     func encode(_ image: Image, _ options: EncodeOptions) throws(DipperError) -> Data
 
-    /// Returns the bytes of a file with an animation of at least one frame, all of one size. It plays `loopCount`
-    /// times; 0 for endlessly. The encoder asks for one frame after the other, so that not all are in memory.
+    /// Returns the bytes of a file with an animation of at least one frame, all of one size, from the decoder's first
+    /// frame on. It plays `loopCount` times; 0 for endlessly. The encoder asks for one frame after the other, so that not
+    /// all are in memory.
     /// - Throws: `DipperError.unencodable`, also for formats without animation; `DipperError.imageTooLarge` if there is
     ///   no memory; what the decoder of the frames throws.
     func encode(_ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
@@ -46,13 +47,14 @@ extension ImageEncoder {
     }
 }
 
-/// Frames of one size, of which there is at least one.
+/// All frames of a decoder, from the first: of one size, and at least one.
 struct FrameRun {
     let size: PixelSize
     private let frames: any FrameDecoder
     private var first: AnimationFrame?
 
     init(_ frames: any FrameDecoder) throws(DipperError) {
+        try frames.rewind()
         guard let first = try frames.next() else { throw .unencodable.with(detail: "there are no frames") }
         (self.frames, self.first, size) = (frames, first, first.image.size)
     }

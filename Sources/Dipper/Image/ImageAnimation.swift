@@ -14,16 +14,19 @@ public final class ImageAnimation: Sendable {
     let limits: DecodeLimits
     /// In bytes: the animation keeps the encoded file in memory.
     let fileSize: Int
+    /// The size in which the file stores each frame, whatever they are made into; `nil` if it is not known.
+    let storedSize: PixelSize?
     let makeDecoder: MakeDecoder
 
     init(
-        frameCount: Int, loopCount: Int, loopDuration: Duration? = nil, fileSize: Int, limits: DecodeLimits,
-        preloaded: [AnimationFrame]? = nil, makeDecoder: @escaping MakeDecoder
+        frameCount: Int, loopCount: Int, loopDuration: Duration? = nil, fileSize: Int, storedSize: PixelSize? = nil,
+        limits: DecodeLimits, preloaded: [AnimationFrame]? = nil, makeDecoder: @escaping MakeDecoder
     ) {
         self.frameCount = frameCount
         self.loopDuration = loopDuration
         self.loopCount = loopCount
         self.fileSize = fileSize
+        self.storedSize = storedSize
         self.limits = limits
         self.preloaded = preloaded
         self.makeDecoder = makeDecoder
@@ -58,13 +61,29 @@ public final class ImageAnimation: Sendable {
         try makeDecoder(ProcessingContext(limits: limits))
     }
 
-    /// The limit of bytes holds for all frames together, though one after the other is in memory: a small file may
-    /// have more of them than anybody would wait for.
+    /// The limits hold for all frames together, as for one picture of them all, though one after the other is in
+    /// memory: a small file may have more of them than anybody would wait for.
     func frames(like first: Image) throws(DipperError) -> any FrameDecoder {
         if let preloaded { return FrameList(preloaded) }
         let (bytes, overflows) = (first.rowStride * first.height).multipliedReportingOverflow(by: frameCount)
         try limits.check(bytes: overflows ? .max : bytes)
+        if let storedSize {
+            let (height, overflows) = storedSize.height.multipliedReportingOverflow(by: frameCount)
+            try limits.check(PixelSize(width: storedSize.width, height: overflows ? .max : height))
+        }
         return try makeFrameDecoder()
+    }
+
+    /// Returns an animation whose frames are decoded until a closure returns `true`.
+    func cancelled(by isCancelled: @escaping @Sendable () -> Bool) -> ImageAnimation {
+        ImageAnimation(
+            frameCount: frameCount, loopCount: loopCount, loopDuration: loopDuration, fileSize: fileSize,
+            storedSize: storedSize, limits: limits
+        ) { [makeDecoder, preloaded] context throws(DipperError) in
+            var context = context
+            context.isCancelled = { [earlier = context.isCancelled] in earlier() || isCancelled() }
+            return try preloaded.map { FrameList($0, context) } ?? makeDecoder(context)
+        }
     }
 }
 
@@ -100,13 +119,15 @@ public protocol FrameDecoder: AnyObject {
 /// Frames that are in memory.
 final class FrameList: FrameDecoder {
     private let frames: [AnimationFrame]
+    private let context: ProcessingContext
     private var position = 0
 
-    init(_ frames: [AnimationFrame]) {
-        self.frames = frames
+    init(_ frames: [AnimationFrame], _ context: ProcessingContext = .init()) {
+        (self.frames, self.context) = (frames, context)
     }
 
-    func next() -> AnimationFrame? {
+    func next() throws(DipperError) -> AnimationFrame? {
+        try context.checkCancelled()
         guard position < frames.count else { return nil }
         position += 1
         return frames[position - 1]

@@ -108,10 +108,14 @@ final class ImageStep: ObjectStep {
         !isStored || needsBytes ? data : Data(data.prefix(CodecRegistry.sniffLength))
     }
 
-    func form(of product: Product, madeOf original: Data?) throws(DipperError) -> Data {
+    func form(
+        of product: Product, madeOf original: Data?, isCancelled: @escaping @Sendable () -> Bool
+    ) throws(DipperError) -> Data {
         // The bytes that an extractor reads are not the file of a picture.
         let original = options.options.extractor == nil ? original : nil
-        return try (options.options.serializer ?? .automatic).data(for: product.value(), madeOf: original, tools.codecs)
+        var image: Image = product.value()
+        image.animation = image.animation?.cancelled(by: isCancelled)
+        return try (options.options.serializer ?? .automatic).data(for: image, madeOf: original, tools.codecs)
     }
 }
 

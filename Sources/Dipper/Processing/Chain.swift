@@ -84,8 +84,7 @@ extension ImageAnimation {
         let preloaded = try processedAhead(by: chain, first: first, context)
         return ImageAnimation(
             frameCount: frameCount, loopCount: loopCount, loopDuration: loopDuration, fileSize: fileSize,
-            limits: context.limits,
-            preloaded: preloaded
+            storedSize: storedSize, limits: context.limits, preloaded: preloaded
         ) { [makeDecoder] context throws(DipperError) in
             ProcessedFrames(try makeDecoder(context), chain, context)
         }

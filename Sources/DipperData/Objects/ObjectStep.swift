@@ -45,8 +45,12 @@ package protocol ObjectStep: AnyObject, Sendable {
     /// Returns the part of the bytes that the stored form is made of.
     func excerpt(of data: Data) -> Data?
     /// Returns the stored form of the object.
-    /// - Parameter excerpt: the part of the bytes; `nil` if the object was made of none.
-    func form(of product: Product, madeOf excerpt: Data?) throws(DipperError) -> Data
+    /// - Parameters:
+    ///   - excerpt: the part of the bytes; `nil` if the object was made of none.
+    ///   - isCancelled: returns whether nobody needs the stored form any more. A step that takes long asks now and then.
+    func form(
+        of product: Product, madeOf excerpt: Data?, isCancelled: @escaping @Sendable () -> Bool
+    ) throws(DipperError) -> Data
 }
 
 extension ObjectStep {
@@ -71,7 +75,9 @@ extension ObjectStep {
     package var isStored: Bool { false }
     package var needsBytes: Bool { false }
     package func excerpt(of data: Data) -> Data? { nil }
-    package func form(of product: Product, madeOf excerpt: Data?) throws(DipperError) -> Data {
+    package func form(
+        of product: Product, madeOf excerpt: Data?, isCancelled: @escaping @Sendable () -> Bool
+    ) throws(DipperError) -> Data {
         throw .unsupportedFormat
     }
 

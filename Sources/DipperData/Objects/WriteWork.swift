@@ -111,7 +111,7 @@ extension ObjectCache {
     /// - Parameter written: called with whether a stored form that should be on disk is not.
     fileprivate func perform(_ write: WriteWork, written: @escaping @Sendable (_ isLost: Bool) -> Void) {
         let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
-        let mayWrite = {
+        let mayWrite = { @Sendable in
             object.isAdded ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true
         }
         let end: @Sendable (_ isLost: Bool, _ isOnDisk: Bool) -> Void = { isLost, isOnDisk in
@@ -122,7 +122,11 @@ extension ObjectCache {
         if object.isPresent, source.has(key) { return end(false, true) }
         guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return end(false, false) }
         do throws(DipperError) {
-            let form = try form(of: write)
+            // What can be made again holds up nobody's end.
+            let isOptional = !object.isAdded && !write.isAwaited
+            let form = try form(of: write) { [engine] in
+                !mayWrite() || isOptional && engine.isShutDown.load(ordering: .relaxed)
+            }
             // A removed object must not replace one that was added after the removal.
             guard mayWrite() else { return end(true, false) }
             if object.isAdded, let claim = object.basis.claim {
@@ -136,7 +140,7 @@ extension ObjectCache {
             }
             if !write.isAwaited { written(false) }
         } catch {
-            notKept(key, error)
+            if !error.isCancelled { notKept(key, error) }
             // No stored form takes the place of the bytes.
             if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim,
                 bytes.digest == object.basis.digest
@@ -147,7 +151,9 @@ extension ObjectCache {
         }
     }
 
-    private func form(of write: WriteWork) throws(DipperError) -> Data {
+    private func form(
+        of write: WriteWork, isCancelled: @escaping @Sendable () -> Bool
+    ) throws(DipperError) -> Data {
         let (object, origin) = (write.object, write.origin)
         if let form = object.form { return form }
         var excerpt = object.excerpt
@@ -158,6 +164,6 @@ extension ObjectCache {
         {
             excerpt = stored.data
         }
-        return try write.step.form(of: object.product, madeOf: excerpt)
+        return try write.step.form(of: object.product, madeOf: excerpt, isCancelled: isCancelled)
     }
 }

@@ -92,6 +92,43 @@ struct AnimatedPNGTests {
         }
     }
 
+    @Test("The transparency of a palette counts only with a right checksum, and colours must have one")
+    func palette() throws {
+        let colors = Array([[9, 8, 7], [200, 100, 50]].joined()) as [UInt8]
+        var file = try small(2, 1, frames: 2)
+        // A stored block of zlib (RFC 1950, RFC 1951): no filter, and the two entries.
+        let pixels: [UInt8] = [0x78, 1, 1, 3, 0, 0xFC, 0xFF, 0, 0, 1, 0, 4, 0, 2]
+        file.chunks[0].body.replaceSubrange(8..<10, with: [8, 3])
+        file.chunks.insert(contentsOf: [("PLTE", colors), ("tRNS", [0])], at: 2)
+        for place in file.chunks.indices {
+            if file.chunks[place].kind == "IDAT" { file.chunks[place].body = pixels }
+            if file.chunks[place].kind == "fdAT" { file.chunks[place].body.replaceSubrange(4..., with: pixels) }
+            if file.chunks[place].kind == "fcTL" { file.chunks[place].body[7] = 2 }
+        }
+        #expect(try frames(file).map { $0.image.pixels.map(\.last) } == [[0, 255], [0, 255]])
+        func damaged(_ kind: String) throws -> Data {
+            var data = file.data
+            let place = try #require(places(kind, in: file).first)
+            let start = 8 + file.chunks[..<place].reduce(0) { $0 + 12 + $1.body.count }
+            data[start + 8 + file.chunks[place].body.count] ^= 1
+            return data
+        }
+        let opaque = try decoder.allFrames(of: damaged("tRNS"))
+        #expect(opaque.map { $0.image.pixels.map(\.last) } == [[255, 255], [255, 255]])
+        #expect(CodecRegistry.standard.failure(try damaged("PLTE")) == .undecodable)
+    }
+
+    @Test("A file whose only frame is the still picture needs no more memory than that picture")
+    func oneFrame() throws {
+        var still = try PNGFile(PixelSize(width: 2, height: 1), straight: [9, 8, 7, 255, 1, 2, 3, 255])
+        let memory = try decoder.memory(of: still.data, .init())
+        let control = [0, 2, 1, 0, 0].flatMap { HeaderBytes.big32($0) } + [0, 1, 0, 10, 0, 0]
+        still.chunks.insert(("acTL", HeaderBytes.big32(1) + HeaderBytes.big32(0)), at: 1)
+        still.chunks.insert(("fcTL", control), at: 2)
+        #expect(try decoder.memory(of: still.data, .init()) == memory)
+        #expect(try frames(still).map(\.image.pixels) == [[[9, 8, 7, 255], [1, 2, 3, 255]]])
+    }
+
     @Test("A still picture that is no frame is shown only if no frame is sound")
     func apart() throws {
         let whole = try file("apng/apart.png")
@@ -212,6 +249,19 @@ struct AnimatedPNGTests {
         #expect(try ImageInfo(file).frameCount == 500)
         // The frame before is kept to see what changes.
         #expect(frames.mostHeld <= 3)
+    }
+
+    @Test("All frames together have no more stored pixels than the limit, however small they are written")
+    func storedPixels() throws {
+        let data = try small(400, 300, frames: 50).data
+        for (frames, error) in [(50, nil), (49, DipperError.imageTooLarge)] {
+            let options = DecodeOptions.with {
+                $0.target = TargetSize(width: 4, height: 3)
+                $0.limits.pixels = 400 * 300 * frames
+            }
+            let image = try decoder.decode(data, options)
+            #expect((Result { () throws(DipperError) in try image.encoded(as: .png) }).error == error)
+        }
     }
 
     // MARK: Writing

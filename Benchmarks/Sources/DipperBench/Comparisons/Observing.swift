@@ -105,7 +105,8 @@ struct Observing: Comparison {
                 used.append(try await load(cache, urls, fetchesPerSecond: eventRate / perFetch))
                 if isOpen {
                     guard page.isRunning else { throw BenchError("the inspector has closed its page") }
-                    page.terminate()
+                    // A child inherits the signals that its parent's thread blocks, which SIGTERM may be one of.
+                    kill(page.processIdentifier, SIGKILL)
                     page.waitUntilExit()
                 }
                 await inspector?.stop()

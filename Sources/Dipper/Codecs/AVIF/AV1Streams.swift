@@ -12,17 +12,19 @@
         /// In bytes. libavif decodes the items or the tracks of a file, not both.
         private var (items, tracks) = (0, 0)
         private var isPlain = true
+        private var pictures = 0
 
         private init(_ file: ByteReader, _ limits: DecodeLimits) {
             (self.file, self.limits) = (file, limits)
             parts = 2 * file.available + 1 << 16
         }
 
-        /// The memory in bytes, and whether each coded picture is one frame without enlarging, restoration and grain. Throws `DipperError.imageTooLarge` if a frame has more pixels than the limits allow,
-        /// `DipperError.undecodable` if the sizes of the frames cannot be read.
+        /// Returns the memory in bytes, the number of coded pictures without those of tracks, and whether each is one
+        /// frame without enlarging, restoration and grain. Throws `DipperError.imageTooLarge` if a frame has more pixels
+        /// than the limits allow, `DipperError.undecodable` if the sizes of the frames cannot be read.
         static func needs(
             of file: ByteReader, _ limits: DecodeLimits
-        ) throws(DipperError) -> (bytes: Int, isPlain: Bool) {
+        ) throws(DipperError) -> (bytes: Int, pictures: Int, isPlain: Bool) {
             var streams = AV1Streams(file, limits)
             var boxes = BoxReader(file)
             // What follows the boxes that libavif needs may be anything.
@@ -35,7 +37,7 @@
                 }
             }
             guard max(streams.items, streams.tracks) > 0 else { throw ByteReader.broken }
-            return (max(streams.items, streams.tracks), streams.isPlain)
+            return (max(streams.items, streams.tracks), streams.pictures, streams.isPlain)
         }
 
         /// The items of a `meta` box (ISO/IEC 14496-12, section 8.11).
@@ -59,6 +61,7 @@
             var bytesPerPixel = 1
             try readLocations(locations, data) { streams, item, bytes throws(DipperError) in
                 guard coded.contains(item) else { return }
+                streams.pictures += 1
                 var stream = AV1Stream()
                 try streams.read(bytes, &stream)
                 streams.isPlain = streams.isPlain && stream.isPlain && stream.frames <= 1

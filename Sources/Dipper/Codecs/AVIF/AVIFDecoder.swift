@@ -46,7 +46,7 @@
 
         static func memory(
             of data: Data, _ options: DecodeOptions
-        ) throws(DipperError) -> (held: Int, all: Int, isPlain: Bool) {
+        ) throws(DipperError) -> (held: Int, all: Int, streams: (bytes: Int, pictures: Int, isPlain: Bool)) {
             let info = try ImageInfo(data)
             let stored = info.orientation.applied(to: info.size ?? PixelSize(width: 0, height: 0))
             try options.check(stored, frames: info.frameCount)
@@ -57,7 +57,7 @@
             let held = try streams.bytes + data.count + PixelSize(width: stored.width, height: rows).byteCount()
             let target = try options.storedTarget(for: stored, info.orientation)
             let frame = try RowWriter.byteCount(from: stored, to: target, info.orientation)
-            return (held, held + options.resultBytes(frame, frames: info.frameCount, beside: held), streams.isPlain)
+            return (held, held + options.resultBytes(frame, frames: info.frameCount, beside: held), streams)
         }
 
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
@@ -71,8 +71,9 @@
             bytes = PinnedBytes(data)
             guard let decoder = avifDecoderCreate() else { throw PixelMemory.noMemory }
             self.decoder = decoder
-            let codec = AV1Codec.choice(isPlain: memory.isPlain)
-            isRunning = info.frameCount == 1 && codec == AVIF_CODEC_CHOICE_DAV1D
+            let codec = AV1Codec.choice(isPlain: memory.streams.isPlain)
+            // Colours and alpha: each picture of a grid would have threads of its own.
+            isRunning = info.frameCount == 1 && memory.streams.pictures <= 2 && codec == AVIF_CODEC_CHOICE_DAV1D
             decoder.pointee.maxThreads = 1
             if isRunning {
                 let others = Self.running.add(1, ordering: .relaxed).oldValue

@@ -53,12 +53,13 @@ extension ImageInfo {
 
     private mutating func countFrames(of file: ByteReader) {
         guard var animation = PNGAnimation(file) else { return }
-        var (count, time) = (0, Duration.zero)
+        var (count, time, isStill) = (0, Duration.zero, true)
         while let frame = animation.next(in: file) {
             count += 1
             time += frame.duration
+            isStill = frame.isStill
         }
-        guard count > 0 else { return }
+        guard count > 1 || !isStill else { return }
         isAnimation = true
         if count > 1 { (frameCount, loopCount, loopDuration) = (count, animation.loopCount, time) }
     }

@@ -262,9 +262,8 @@ public struct PNGEncoder: ImageEncoder {
 
     public func encode(_ frames: any FrameDecoder, loopCount: Int, _ options: EncodeOptions) throws(DipperError) -> Data
     {
-        // All frames have one colour type. It is known that a frame has alpha when the frame is there.
+        // All frames have one colour type, and a frame's alpha is known when the frame is there.
         if let file = try PNGAnimationWriter.file(of: frames, loopCount: loopCount, withoutAlpha: true) { return file }
-        try frames.rewind()
         guard let file = try PNGAnimationWriter.file(of: frames, loopCount: loopCount, withoutAlpha: false) else {
             throw Self.failed
         }

@@ -76,7 +76,7 @@ final class PNGFrames: FrameReader {
         }
     }
 
-    /// The first of each kind, as in libpng.
+    /// The first sound one of each kind, as in libpng.
     private static func palette(in file: ByteReader) throws(DipperError) -> [Chunk] {
         var found: [Chunk] = []
         var chunks = PNGChunks()
@@ -85,7 +85,11 @@ final class PNGFrames: FrameReader {
             if type == "IDAT" { return found }
             guard ["PLTE", "tRNS"].contains(type), content.count <= 768, !found.contains(where: { $0.type == type })
             else { continue }
-            found.append((type, Array(content.bytes)))
+            if chunks.isSound(in: file) {
+                found.append((type, Array(content.bytes)))
+            } else if type == "PLTE" {
+                throw .undecodable.with(detail: "a wrong checksum")
+            }
         }
     }
 
