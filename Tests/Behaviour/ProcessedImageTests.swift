@@ -152,7 +152,7 @@ struct ProcessedImageTests {
             "the frames of a moving picture are written no further once it is removed, or the cache is shut down",
             .timeLimit(.minutes(1)), arguments: ["remove", "shutdown"])
         func stopsWriting(how: String) async throws {
-            let test = TestImageCache()
+            let test = TestImageCache(folder: TemporaryFolder())
             let frames = (1...20).map { AnimationFrame(image: .sample(seed: $0), duration: .milliseconds(40)) }
             try test.transport.script(a, [.animation(frames)])
             let seen = Box(0)

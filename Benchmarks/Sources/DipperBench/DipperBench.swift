@@ -63,7 +63,7 @@ struct Compare: AsyncParsableCommand {
             package: URL(fileURLWithPath: folder, isDirectory: true), rounds: rounds, isQuick: quick)
         let last = try History(bench)
         let version = try latestVersion(bench)
-        let load = Machine.load.flatMap { Double($0) } ?? 0
+        let load = try await loadAtRest()
         // A run of all comparisons starts the file anew.
         var report = Report(bench, keepsOthers: !names.isEmpty)
         var now = last
@@ -103,6 +103,12 @@ struct Compare: AsyncParsableCommand {
         guard !failures.isEmpty else { return }
         say("Could not be measured: \(failures.joined(separator: ", ")).")
         throw ExitCode.failure
+    }
+
+    /// Returns the load average. Waits at most two minutes for it to fall: the compiler has just been running.
+    private func loadAtRest() async throws -> Double {
+        for _ in 0..<24 where Machine.load.flatMap({ Double($0) }) ?? 0 > 1 { try await Task.sleep(for: .seconds(5)) }
+        return Machine.load.flatMap { Double($0) } ?? 0
     }
 }
 

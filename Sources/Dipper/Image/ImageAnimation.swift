@@ -82,7 +82,8 @@ public final class ImageAnimation: Sendable {
         ) { [makeDecoder, preloaded] context throws(DipperError) in
             var context = context
             context.isCancelled = { [earlier = context.isCancelled] in earlier() || isCancelled() }
-            return try preloaded.map { FrameList($0, context) } ?? makeDecoder(context)
+            if let preloaded { return FrameList(preloaded, context) }
+            return try makeDecoder(context)
         }
     }
 }

@@ -176,7 +176,7 @@ struct Decoding: Comparison {
     private func ours(_ bytes: Data, _ size: String, as setting: String? = nil) -> TimedCompetitor {
         let options = DecodeOptions(target: size == Self.small ? TargetSize(Self.thumbnail) : nil)
         return TimedCompetitor(name: Self.ours, setting: setting ?? size) {
-            try Timing { keep(try CodecRegistry.standard.decode(bytes, options)) }
+            try Timing(ofProcess: true) { keep(try CodecRegistry.standard.decode(bytes, options)) }
         }
     }
 

@@ -11,13 +11,13 @@ struct Timing {
         self.wall = wall
     }
 
-    /// Measures work that is done on the caller's thread.
-    init(_ body: () throws -> Void) rethrows {
-        let processor = Self.processorSeconds()
+    /// Measures work that is done on the caller's thread, or with `ofProcess` by all threads of the process.
+    init(ofProcess: Bool = false, _ body: () throws -> Void) rethrows {
+        let processor = Self.processorSeconds(ofProcess: ofProcess)
         let wall = monotonicSeconds()
         try body()
         self.wall = (monotonicSeconds() - wall) * 1e3
-        self.processor = (Self.processorSeconds() - processor) * 1e3
+        self.processor = (Self.processorSeconds(ofProcess: ofProcess) - processor) * 1e3
     }
 
     /// Returns the processor time of the calling thread, or of all threads of the process, in seconds.
