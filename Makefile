@@ -49,7 +49,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench gtk gtk-asan redis tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench serve server-test fleet gtk gtk-asan redis tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -97,6 +97,24 @@ gallery-test: deps ## test the gallery sample on a virtual X server (Xvfb)
 	$(call install,$(GALLERY_TEST_PACKAGES))
 	$(call ENTER,Samples/Gallery) && $(BUILD) --build-tests
 	@$(call tell-failures,$(call XVFB,1100x760) $(GALLERY_FOLDER)/debug/GalleryPackageTests.xctest --testing-library swift-testing)
+
+SERVER_FOLDER := Samples/ImageServer/.build
+SERVER_BUILD = $(call ENTER,Samples/ImageServer) && $(BUILD)
+serve: deps ## run the ImageServer sample with photographs of its own, and print an example of a URL; with SERVER_OPTIONS
+	$(call install,libhiredis-dev)
+	$(SERVER_BUILD) -c release --product ImageServer
+	mkdir -p .run
+	$(SERVER_FOLDER)/release/ImageServer serve --demo --folder .run/image-server $(SERVER_OPTIONS)
+
+server-test: deps-test ## test the ImageServer sample
+	$(call install,libhiredis-dev redis-server)
+	$(SERVER_BUILD) --build-tests
+	@$(call tell-failures,$(SERVER_FOLDER)/debug/ImageServerPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
+
+fleet: deps-test ## run four image servers, a Redis and an origin, send them a load and failures, and print a table
+	$(call install,libhiredis-dev redis-server)
+	$(SERVER_BUILD) -c release --product ImageServer
+	python3 Samples/ImageServer/fleet.py $(SERVER_FOLDER)/release/ImageServer $(FLEET_OPTIONS)
 
 # A folder of its own, because another trait compiles everything again.
 ALL_TRAITS := --traits GTK,Redis,Tracing,GIF,WebP,AVIF --scratch-path .build-traits
@@ -172,7 +190,7 @@ t: deps-test ## build the tests of one target T (Behaviour), and run those that 
 # Each step runs, whatever became of those before it.
 check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
 	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" "fuzz-c SECONDS=60" \
-		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" inspector-test gallery-test gtk gtk-asan redis docs mutants bench-quick
+		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" inspector-test gallery-test server-test gtk gtk-asan redis docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20
@@ -218,7 +236,7 @@ lint: deps ## check the format of the sources, the order of their folders, the s
 	python3 Tests/Structure/layers.py
 	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Benchmarks/GalleryBench Tests
 	python3 Tests/Structure/figures.py README.md Benchmarks/RESULTS.md
-	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/*
+	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/* Samples/ImageServer/Tests/*
 	$(call API,--check)
 
 format: ## format the sources
@@ -321,4 +339,4 @@ docs: deps ## build the reference and the guides of the modules into docs-build
 clean:
 	rm -rf .build .build-tsan .build-asan .build-lean .build-traits .build-gtk-asan .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
 		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
-		Samples/Gallery/.build
+		Samples/Gallery/.build Samples/ImageServer/.build

@@ -118,7 +118,8 @@ struct ImagePolicyTests {
 
     private var confirmation: ScriptedTransport.Step { .status(304, tagged) }
 
-    @Test("a processed picture whose original is confirmed is neither processed nor written again; of a new one it is")
+    @Test(
+        "a processed picture whose original is confirmed is as fresh as that, and neither processed nor encoded again")
     func confirmed() async throws {
         let invert = Inverting()
         let encoded = Box(0)
@@ -143,6 +144,9 @@ struct ImagePolicyTests {
             #expect(try response.source == .revalidated && response.image.pixels == picture.inverted)
             await test.forgetMemory()
             #expect(try await test.source(request) == .disk, "fresh on disk as well")
+            let file = test.cache.data.readResponse(for: test.cache.imageKey(for: request))
+            let until = try #require(file?.freshUntil)
+            #expect(until > test.date.now, "its file needs no look at the original")
             #expect(test.transport.transfers.count == 1 + round && invert.count.value == 1 && encoded.value == 1)
         }
         test.date.advance(by: 100)

@@ -89,6 +89,7 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// Whether the address is open to everyone: not loopback, private, link-local, shared, multicast, documentation or
     /// otherwise reserved (RFC 6890 and IANA's special-purpose registries).
     public var isPublic: Bool {
+        if let inner = isatap, !inner.isPublic { return false }
         if let embedded { return embedded.isPublic }
         // All other IPv6 addresses are unassigned or reserved (RFC 4291, section 2.4).
         if family == .v6, number >> 125 != 0b001 { return false }
@@ -104,6 +105,13 @@ public struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         let isCompatible = beginning == 0 && number > 1
         let isEmbedded = isCompatible || beginning == 0xFFFF || beginning == 0x64_FF9B << 64
         return isEmbedded ? IPAddress(.v4, number & 0xFFFF_FFFF) : nil
+    }
+
+    /// The IPv4 address at the end of an ISATAP address (RFC 5214, section 6.1), whose prefix may be any.
+    private var isatap: IPAddress? {
+        // The bits for "universal" and "group" may be set.
+        let isISATAP = family == .v6 && number >> 32 & 0xFCFF_FFFF == 0x5EFE
+        return isISATAP ? IPAddress(.v4, number & 0xFFFF_FFFF) : nil
     }
 
     private static let special: [(address: IPAddress, length: Int)] = [

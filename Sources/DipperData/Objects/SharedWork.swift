@@ -70,6 +70,8 @@ package struct MadeObject: Sendable {
     var isAdded = false
     /// Whether memory has had the object already, so that it need not be written again.
     var isPresent = false
+    /// Whether the stored form is as it was, and is written again with the freshness of bytes that were confirmed.
+    var isRenewed = false
     var form: Data?
     var excerpt: Data?
 

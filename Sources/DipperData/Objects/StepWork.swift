@@ -103,7 +103,7 @@ extension StepWork {
                 guard let supply = make.supply, exchange(&supply.isNewest, with: false) else { continue }
                 cache.supersede(by: object, of: supply, make.origin)
             }
-            cache.made(object, for: makes, isWritten: object.form != nil)
+            cache.made(object, for: makes, isWritten: object.form != nil && !object.isRenewed)
         case .otherBytes:
             for make in makes {
                 make.earlier = nil
@@ -175,6 +175,9 @@ extension ObjectCache {
                 return .failed(error)
             }
             if case .form(let form) = material { object.form = form }
+        }
+        if case .bytes(_, _, let form?) = run.source, form.info.digestOfOriginal == digest {
+            (object.form, object.isRenewed) = (form.data, true)
         }
         if object.form == nil { object.excerpt = original.flatMap { keepsBytes ? step.excerpt(of: $0) : $0 } }
         return .made(object)

@@ -119,7 +119,7 @@ extension ObjectCache {
             written(isLost)
         }
         guard mayWrite() else { return end(true, false) }
-        if object.isPresent, source.has(key) { return end(false, true) }
+        if object.isPresent, !object.isRenewed, source.has(key) { return end(false, true) }
         guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return end(false, false) }
         do throws(DipperError) {
             // What can be made again holds up nobody's end.

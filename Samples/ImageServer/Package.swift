@@ -1,0 +1,47 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let dipper: [Target.Dependency] = ["Dipper", "DipperRedis", "SampleServer"].map {
+    .product(name: $0, package: "Dipper")
+}
+
+// A package of its own, as that of any server: it turns on the trait of the product DipperRedis.
+let package = Package(
+    name: "ImageServer",
+    dependencies: [
+        .package(name: "Dipper", path: "../..", traits: [.defaults, "Redis"]),
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
+        .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0", traits: []),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    ],
+    targets: [
+        // The signatures. libcrypto is there already, for the cache.
+        .systemLibrary(name: "CServerCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        .executableTarget(
+            name: "ImageServer",
+            dependencies: dipper + [
+                "CServerCrypto",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ]),
+        .testTarget(
+            name: "ImageServerTests",
+            dependencies: [
+                "ImageServer", .product(name: "Dipper", package: "Dipper"),
+                .product(name: "DipperTesting", package: "Dipper"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ]),
+    ],
+    swiftLanguageModes: [.v6]
+)

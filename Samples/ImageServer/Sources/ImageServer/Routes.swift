@@ -1,0 +1,133 @@
+import Dipper
+import Foundation
+import Hummingbird
+import Logging
+import Metrics
+
+/// The paths of the server.
+///
+///     GET  /SIGNATURE/fit:400x300/format:auto/URL
+///     POST /prefetch      a JSON list of such paths, signed in the same way
+///     GET  /health
+///     GET  /metrics       in the text format of Prometheus
+struct Routes: Sendable {
+    let service: PictureService
+    let signer: Signer
+    let limits: PictureQuery.Limits
+    let logger: Logger
+
+    /// The most paths in one request to prefetch, and the most bytes.
+    private static let mostPaths = 1_000
+    private static let longestList = 1 << 20
+
+    func router() -> Router<BasicRequestContext> {
+        let router = Router(options: .autoGenerateHeadEndpoints)
+        router.get("health") { _, _ in Self.text(.ok, "ok") }
+        router.get("metrics") { _, _ in Self.text(.ok, PrometheusMetrics.shared.text(with: service.gauges)) }
+        router.post("prefetch") { request, _ in await prefetch(request) }
+        router.get("**") { request, _ in await picture(request) }
+        return router
+    }
+
+    // MARK: Pictures
+
+    private func picture(_ request: Request) async -> Response {
+        let begin = ContinuousClock.now
+        // Without the signature, which opens the path to whoever reads it.
+        let path = request.uri.string.drop { $0 == "/" }
+        let asked = path.drop { $0 != "/" }.dropFirst()
+        var source = "none"
+        var response: Response
+        do throws(Refusal) {
+            let query = try query(signed: path)
+            let picture = try await service.picture(query, as: query.format(for: request.headers[.accept], limits))
+            source = picture.source.rawValue
+            response = answer(picture, to: request)
+            // Caches in between keep one answer for each `Accept`.
+            if query.format == nil { response.headers[.vary] = "Accept" }
+        } catch {
+            response = Self.response(error)
+        }
+        let time = ContinuousClock.now - begin
+        Counter(label: "image_server_answers", dimensions: [("status", "\(response.status.code)"), ("source", source)])
+            .increment()
+        Metrics.Timer(label: "image_server_duration", dimensions: [("source", source)]).record(duration: time)
+        logger.info(
+            "answer",
+            metadata: [
+                "status": "\(response.status.code)", "bytes": "\(response.body.contentLength ?? 0)",
+                "from": "\(source)", "ms": "\((time / .milliseconds(1) * 10).rounded() / 10)",
+                "picture": "\(Redaction.standard.sentence(String(asked.prefix(500))))",
+            ])
+        return response
+    }
+
+    /// - Parameter path: signature, options and URL.
+    private func query(signed path: Substring) throws(Refusal) -> PictureQuery {
+        guard let slash = path.firstIndex(of: "/") else { throw Refusal(.notFound, "there is nothing here") }
+        let rest = path[path.index(after: slash)...]
+        guard signer.accepts(path[..<slash], of: rest) else { throw Refusal(.forbidden, "the signature is wrong") }
+        return try PictureQuery(rest, limits)
+    }
+
+    private func answer(_ picture: PictureService.Picture, to request: Request) -> Response {
+        let tag = picture.file.entityTag
+        let fields: HTTPFields = [
+            .contentType: picture.format.mimeType, .eTag: tag, .xContentTypeOptions: "nosniff",
+            .cacheControl: Self.cacheControl(picture.freshUntil),
+            .contentLength: "\(picture.file.count)",
+        ]
+        let known = request.headers[.ifNoneMatch]?.split(separator: ",").map { $0.filter { $0 != " " } } ?? []
+        // A weak tag of a cache in between names the same picture.
+        if known.contains(where: { $0 == "*" || $0 == tag || $0 == "W/" + tag }) {
+            return Response(status: .notModified, headers: fields)
+        }
+        return Response(status: .ok, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: picture.file)))
+    }
+
+    /// The picture is fresh for as long as its source, at most for a year.
+    static func cacheControl(_ freshUntil: Date?, now: Date = Date()) -> String {
+        guard let freshUntil else { return "no-store" }
+        let seconds = freshUntil.timeIntervalSince(now).rounded(.down)
+        return "public, max-age=\(Int(min(max(seconds, 0), 31_536_000)))"
+    }
+
+    // MARK: Prefetching
+
+    private func prefetch(_ request: Request) async -> Response {
+        do throws(Refusal) {
+            let body: ByteBuffer
+            do { body = try await request.body.collect(upTo: Self.longestList) } catch {
+                throw Refusal(.contentTooLarge, "the list is too long")
+            }
+            guard let paths = try? JSONDecoder().decode([String].self, from: Data(body.readableBytesView)) else {
+                throw Refusal(.badRequest, "the body is no JSON list of paths")
+            }
+            guard paths.count <= Self.mostPaths else { throw Refusal(.contentTooLarge, "the list is too long") }
+            var pictures: [(query: PictureQuery, format: ImageFormat)] = []
+            for path in paths {
+                let query = try query(signed: path.drop { $0 == "/" })
+                pictures.append((query, query.format(for: request.headers[.accept], limits)))
+            }
+            try service.prefetch(pictures)
+            logger.info("prefetch", metadata: ["pictures": "\(paths.count)"])
+            return Self.text(.accepted, "\(paths.count) pictures")
+        } catch {
+            return Self.response(error)
+        }
+    }
+
+    // MARK: Text
+
+    private static func response(_ refusal: Refusal) -> Response {
+        var response = text(refusal.status, refusal.text)
+        response.headers[.retryAfter] = refusal.retryAfter.map { "\($0)" }
+        return response
+    }
+
+    private static func text(_ status: HTTPResponse.Status, _ text: String) -> Response {
+        let fields: HTTPFields = [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store"]
+        return Response(
+            status: status, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(string: text + "\n")))
+    }
+}

@@ -1,0 +1,346 @@
+import Dipper
+import DipperTesting
+import Foundation
+import Testing
+
+@testable import ImageServer
+
+@Suite("A server of pictures", .timeLimit(.minutes(3)))
+struct ImageServerTests {
+    private let browser: HTTPHeaders = ["Accept": "image/avif,image/webp,image/png,*/*;q=0.8"]
+
+    // MARK: Pictures
+
+    @Test("a picture has the size, and of the formats that the client names the smallest that can be written")
+    func formats() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer())
+        let path = "format:auto/\(origin.url)/picture/1"
+        let best: ImageFormat = CodecRegistry.standard.writable.contains(.avif) ? .avif : .webp
+        for (fields, format) in [
+            (browser, best), (["Accept": "image/webp"], .webp), (["Accept": "image/webp;q=0, image/png"], .jpeg),
+            (["Accept": "*/*"], .jpeg), ([:], .jpeg),
+        ] as [(HTTPHeaders, ImageFormat)] {
+            let answer = try await server.get("fit:400x400/\(path)", fields)
+            #expect(answer.status == 200 && answer.headers["Content-Type"] == format.mimeType)
+            #expect(ImageFormat(sniffing: answer.body) == format)
+            #expect(answer.headers["Vary"] == "Accept")
+            let image = try Image(data: answer.body)
+            #expect(image.size == PixelSize(width: 400, height: 300))
+        }
+        for (options, format, size) in [
+            ("fit:200x/format:png", ImageFormat.png, PixelSize(width: 200, height: 150)),
+            ("fill:100x100/format:jpeg/quality:40", .jpeg, PixelSize(width: 100, height: 100)),
+            ("format:webp", .webp, PixelSize(width: 800, height: 600)),
+            ("fit:4000x4000/format:webp", .webp, PixelSize(width: 800, height: 600)),
+        ] {
+            let answer = try await server.get("\(options)/\(origin.url)/picture/1", browser)
+            #expect(answer.status == 200 && answer.headers["Vary"] == nil)
+            #expect(ImageFormat(sniffing: answer.body) == format)
+            let image = try Image(data: answer.body)
+            #expect(image.size == size, "\(options)")
+        }
+        #expect(origin.requests == ["/picture/1"])
+        let head = try Program(
+            "/usr/bin/curl", ["-sSI", server.address + server.signed("format:webp/\(origin.url)/picture/1")])
+        #expect(await head.line(with: "HTTP/1.1 200") != nil)
+        #expect(await head.line(with: "Content-Length: ")?.contains("Content-Length: 0") == false)
+        #expect(await head.status() == 0)
+        await server.stop()
+        await origin.stop()
+    }
+
+    @Test("an answer is fresh for as long as its source, and a client that has it gets a 304")
+    func conditions() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer())
+        let path = "fit:100x100/\(origin.url)/picture/1"
+        let answer = try await server.get(path)
+        let tag = try #require(answer.headers["ETag"])
+        let control = try #require(answer.headers["Cache-Control"])
+        let age = try #require(Int(control.replacing("public, max-age=", with: "")))
+        #expect((500...600).contains(age))
+        for known in [tag, "W/\(tag)", "\"other\", \(tag)", "*"] {
+            let second = try await server.get(path, ["If-None-Match": known])
+            #expect(second.status == 304 && second.body.isEmpty && second.headers["ETag"] == tag, "\(known)")
+            #expect(second.headers["Vary"] == "Accept" && second.headers["Cache-Control"] != nil)
+        }
+        let other = try await server.get(path, ["If-None-Match": "\"other\""])
+        #expect(other.status == 200 && other.body == answer.body && other.headers["ETag"] == tag)
+        let webp = try await server.get(path, ["Accept": "image/webp"])
+        #expect(webp.headers["ETag"] != tag)
+        let unkept = try await server.get("fit:100x100/\(origin.url)/unkept")
+        #expect(unkept.status == 200 && unkept.headers["Cache-Control"] == "no-store")
+        await server.stop()
+        await origin.stop()
+    }
+
+    @Test(
+        "a picture is asked for again when its source is no longer fresh, and is not made again if it has not changed")
+    func renewed() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer())
+        let first = try await server.get("fit:100x100/\(origin.url)/renewed")
+        let second = try await server.get("fit:100x100/\(origin.url)/renewed")
+        #expect(
+            first.status == 200 && second.body == first.body && first.headers["Cache-Control"] == "public, max-age=0")
+        #expect(origin.requests == ["/renewed", "/renewed"])
+        #expect(server.server.service.cache.statistics.revalidatedAnswers == 1)
+        // Without the origin, an old picture is better than none.
+        await origin.stop()
+        let third = try await server.get("fit:100x100/\(origin.url)/renewed")
+        #expect(third.status == 200 && third.body == first.body)
+        await server.stop()
+    }
+
+    // MARK: Refusals
+
+    @Test("without the right signature nothing is fetched")
+    func signatures() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer())
+        let path = "fit:100x100/\(origin.url)/picture/1"
+        let right = try #require(server.server.signer.signature(of: path))
+        let other = Signer(keys: [Array("another key, not of this server".utf8)], allowsUnsigned: false)
+        for signature in ["unsafe", "x", String(right.dropLast()), right + "=", other.signature(of: path) ?? ""] {
+            let answer = try await server.get(unsigned: "/\(signature)/\(path)")
+            #expect(answer.status == 403, "\(signature)")
+        }
+        #expect(try await server.get(unsigned: "/\(right)/\(path)0").status == 403)
+        #expect(try await server.get(unsigned: "/\(right)").status == 404)
+        #expect(origin.requests.isEmpty)
+        // The second key of the file.
+        let old = Signer(keys: [Array("an older key of the tests".utf8)], allowsUnsigned: false)
+        #expect(try await server.get(unsigned: "/\(old.signature(of: path) ?? "")/\(path)").status == 200)
+        // The value that openssl gives.
+        let known = Signer(keys: [Array("0123456789abcdef".utf8)], allowsUnsigned: false)
+        #expect(known.signature(of: "fit:1x1/http://a.test/") == "PRbWaFr5JENi-ENaI3HcY5qguldPAHO6vrLU7oij1L8")
+        await server.stop()
+        let open = try await TestServer(["--unsafe"])
+        #expect(try await open.get(unsigned: "/unsafe/\(path)").status == 200)
+        await open.stop()
+        await origin.stop()
+    }
+
+    @Test("private addresses, other hosts, files and paths that make no sense are refused")
+    func refused() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer(allowsPrivate: false))
+        let port = try #require(origin.url.split(separator: ":").last)
+        for host in [
+            "127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[2a00:1450::5efe:127.0.0.1]", "0x7f.1", "10.0.0.1",
+        ] {
+            let url = "http://\(host):\(port)/picture/1".addingPercentEncoding(withAllowedCharacters: .alphanumerics)
+            let answer = try await server.get("fit:100x100/\(url ?? "")")
+            #expect(answer.status == 403 && answer.text == "the picture: address refused\n", "\(host)")
+        }
+        for path in [
+            "fit:0x0/http://a.test/", "fit:5000x100/http://a.test/", "fit:x/http://a.test/", "fill:100x/http://a.test/",
+            "fit:-1x5/http://a.test/", "fit:1e3x5/http://a.test/", "format:exe/http://a.test/",
+            "quality:0/http://a.test/",
+            "blur:9/http://a.test/", "/http://a.test/", "file:///etc/passwd", "http:///", "http://user:word@a.test/",
+            "fit:100x100", "ftp://a.test/",
+        ] {
+            let answer = try await server.get(path)
+            #expect(answer.status == 400, "\(path)")
+        }
+        await server.stop()
+        let chosen = try await TestServer(["--allow-host", "*.example.org", "--allow-host", "127.0.0.1"])
+        for host in ["a.test", "example.org", "example.org.a.test", "aexample.org"] {
+            #expect(try await chosen.get("http://\(host)/").status == 403, "\(host)")
+        }
+        #expect(origin.requests.isEmpty)
+        #expect(try await chosen.get("fit:10x10/\(origin.url)/picture/1").status == 200)
+        // It may lead to another host.
+        #expect(try await chosen.get("fit:10x10/\(origin.url)/redirect").status == 502)
+        await chosen.stop()
+        await origin.stop()
+    }
+
+    @Test("what is too large, is no picture, or cannot be had, has a status of its own")
+    func failures() async throws {
+        let (origin, server) = (
+            try await Origin(), try await TestServer(["--max-body", "1", "--max-pixels", "1", "--timeout", "1"])
+        )
+        let closed = try await Origin()
+        await closed.stop()
+        for (url, status) in [
+            ("\(origin.url)/bytes/2000000", 413), ("\(origin.url)/large", 422), ("\(origin.url)/text", 422),
+            ("\(origin.url)/status/404", 404), ("\(origin.url)/status/410", 404), ("\(origin.url)/status/403", 502),
+            ("\(origin.url)/status/500", 502), ("\(closed.url)/picture", 502), ("\(origin.url)/held", 504),
+        ] {
+            let answer = try await server.get("fit:10x10/\(url)")
+            #expect(answer.status == status && answer.headers["Cache-Control"] == "no-store", "\(url)")
+        }
+        let busy = try await server.get("fit:10x10/\(origin.url)/status/503")
+        #expect(busy.status == 503 && busy.headers["Retry-After"] == "7")
+        await server.stop()
+        await origin.stop()
+    }
+
+    // MARK: Load
+
+    @Test("beyond the limit of answers that are being made, new ones end with 503; pictures that are kept do not count")
+    func overload() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer(["--max-making", "2"]))
+        let kept = "fit:10x10/\(origin.url)/picture/1"
+        #expect(try await server.get(kept).status == 200)
+        async let first = server.get("fit:10x10/\(origin.url)/held/1")
+        async let second = server.get("fit:10x10/\(origin.url)/held/2")
+        await origin.waitForHeld(2)
+        let third = try await server.get("fit:10x10/\(origin.url)/picture/2")
+        #expect(third.status == 503 && third.headers["Retry-After"] == "1")
+        #expect(try await server.get(kept).status == 200)
+        origin.open()
+        #expect(try await first.status == 200)
+        #expect(try await second.status == 200)
+        #expect(try await server.get("fit:10x10/\(origin.url)/picture/2").status == 200)
+        await server.stop()
+        await origin.stop()
+    }
+
+    @Test("a stampede asks the origin once for each source, and makes each picture once")
+    func stampede() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer())
+        let events = server.server.service.cache.events(about: .objects, limit: 10_000)
+        let answers = try await withThrowingTaskGroup(of: [TransferResponse].self) { clients in
+            for _ in 0..<8 {
+                clients.addTask {
+                    var answers: [TransferResponse] = []
+                    for number in 0..<20 {
+                        answers.append(
+                            try await server.get(
+                                "fit:200x200/format:auto/\(origin.url)/picture/\(number)", ["Accept": "image/webp"]))
+                    }
+                    return answers
+                }
+            }
+            return try await clients.reduce(into: []) { $0 += $1 }
+        }
+        #expect(answers.count == 160 && answers.allSatisfy { $0.status == 200 })
+        #expect(Set(answers.compactMap { $0.headers["ETag"] }).count == 20)
+        #expect(origin.requests.count == 20)
+        await server.stop()
+        var decodes = 0
+        for await event in events { if case .decodeBegan = event.kind { decodes += 1 } }
+        #expect(decodes == 20)
+        await origin.stop()
+    }
+
+    @Test("a prefetched picture is there when it is asked for, and urgent work comes before it")
+    func prefetch() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer())
+        let paths = (0..<5).map { "fit:100x100/\(origin.url)/picture/\($0)" }
+        async let urgent = server.get("fit:100x100/\(origin.url)/held")
+        await origin.waitForHeld(1)
+        let wrong = try await server.prefetch(paths.map { server.signed($0) } + ["/unsafe/\(paths[0])"])
+        #expect(wrong.status == 403)
+        let answer = try await server.prefetch(paths.map { server.signed($0) }, ["Accept": "image/webp"])
+        #expect(answer.status == 202 && answer.text == "5 pictures\n")
+        origin.open()
+        #expect(try await urgent.status == 200)
+        _ = await server.server.service.prefetcher.value
+        #expect(Set(origin.requests).count == 6 && origin.requests.count == 6)
+        let end = try #require(origin.events.firstIndex { $0.path == "/held" && $0.isEnd })
+        #expect(origin.events[..<end].allSatisfy { $0.path == "/held" })
+        for path in paths {
+            let kept = try await server.get(path, ["Accept": "image/webp"])
+            #expect(kept.status == 200 && kept.headers["Content-Type"] == "image/webp")
+        }
+        #expect(origin.requests.count == 6)
+        for body in ["{}", "[1]", "nonsense"] {
+            #expect(try await server.post("/prefetch", Data(body.utf8)).status == 400)
+        }
+        #expect(try await server.prefetch(Array(repeating: "/a/b", count: 1_001)).status == 413)
+        await server.stop()
+        let small = try await TestServer(["--max-prefetches", "4"])
+        #expect(try await small.prefetch(paths.map { small.signed($0) }).status == 503)
+        await small.stop()
+        await origin.stop()
+    }
+
+    // MARK: Running
+
+    @Test("the figures of the cache and of the server can be read, and it tells that it is well")
+    func figures() async throws {
+        // Also for the other tests: the process has one backend.
+        Figures.install()
+        let (origin, server) = (try await Origin(), try await TestServer())
+        for _ in 0..<2 { _ = try await server.get("fit:10x10/\(origin.url)/picture/1") }
+        #expect(try await server.get(unsigned: "/health").text == "ok\n")
+        let text = try await server.get(unsigned: "/metrics").text
+        for line in [
+            "# TYPE dipper_network_requests_total counter", "# TYPE image_server_duration_seconds histogram",
+            "image_server_answers_total{status=\"200\",source=\"network\"} ",
+            "dipper_answers_total{cache=\"pictures\",",
+            "image_server_answers_total{status=\"200\",source=\"memory\"} ",
+            "image_server_duration_seconds_bucket{source=\"network\",le=\"+Inf\"} ",
+            "# TYPE image_server_disk_bytes gauge",
+            "image_server_pictures_being_made 0",
+        ] { #expect(text.contains("\n\(line)") || text.hasPrefix(line), "\(line)") }
+        await server.stop()
+        await origin.stop()
+    }
+
+    @Test("on SIGTERM the answer that is being made still comes, and what was made is kept")
+    func termination() async throws {
+        let (origin, folder) = (try await Origin(), Folder())
+        let path = "fit:100x100/\(origin.url)/held"
+        let signer = Signer(keys: [Array(TestServer.key.utf8)], allowsUnsigned: false)
+        let arguments = [
+            "serve", "--port", "0", "--allow-private", "--log-level", "debug", "--folder", folder.path("cache"),
+            "--key-file", try folder.keyFile(),
+        ]
+        let client = CurlTransport()
+        let program = try Program(Program.built("ImageServer"), arguments)
+        let line = try #require(await program.line(with: "Listening on "))
+        let url = "\(line.replacing("Listening on ", with: ""))/\(signer.signature(of: path) ?? "")/\(path)"
+        async let answer = client.answer(url)
+        await origin.waitForHeld(1)
+        program.send(SIGTERM)
+        #expect(await program.line(with: "Signal caught") != nil)
+        origin.open()
+        #expect(try await answer.status == 200)
+        #expect(await program.status() == 0)
+        await client.shutdown()
+        let second = try await TestServer(in: folder)
+        #expect(try await second.get(path).status == 200)
+        #expect(origin.requests == ["/held"])
+        await second.stop()
+        await origin.stop()
+    }
+
+    @Test("a server with another folder finds in Redis what the first one has made, and works without Redis")
+    func shared() async throws {
+        let (origin, folder) = (try await Origin(), Folder())
+        let socket = folder.path("redis")
+        let redis = try Program("/usr/bin/redis-server", ["--port", "0", "--unixsocket", socket, "--save", ""])
+        #expect(await redis.line(with: "eady to accept connections") != nil)
+        let path = "fit:100x100/\(origin.url)/picture/1"
+        // A busy machine may be slower than the default.
+        let options = ["--shared", "unix://\(socket)", "--shared-timeout", "5000"]
+        let first = try await TestServer(options)
+        let made = try await first.get(path)
+        await first.server.service.cache.synchronize()
+        await first.stop()
+        let second = try await TestServer(options)
+        let found = try await second.get(path)
+        #expect(found.status == 200 && found.body == made.body)
+        #expect(origin.requests.count == 1)
+        redis.send(SIGKILL)
+        _ = await redis.status()
+        #expect(try await second.get("fit:100x100/\(origin.url)/picture/2").status == 200)
+        await second.stop()
+        await origin.stop()
+    }
+
+    @Test("a command line that would serve nobody, or everybody by mistake, is refused with a reason")
+    func commandLine() throws {
+        for (arguments, reason) in [
+            ([], "Give a key"), (["--key-file", "/nowhere"], "cannot be read"), (["--port", "70000"], "--port"),
+            (["--log-level", "loud"], "--log-level"), (["--memory", "0"], "at least 1"),
+        ] {
+            let error = #expect(throws: (any Error).self) { _ = try Options.parse(arguments).signer() }
+            #expect(error.map { Options.message(for: $0) }?.contains(reason) == true, "\(arguments)")
+        }
+        let folder = Folder()
+        try "short".write(toFile: folder.path("key"), atomically: true, encoding: .utf8)
+        #expect(throws: (any Error).self) { _ = try Options.parse(["--key-file", folder.path("key")]).signer() }
+        #expect(try Options.parse(["--unsafe"]).signer().accepts("unsafe", of: "a"))
+    }
+}
