@@ -264,7 +264,6 @@ if let tests = Context.environment["DIPPER_TESTS"] {
                 dependencies: [
                     "Dipper", "dipper", "DipperRedis", "DipperTesting", "FaultServer", "TestSupport",
                     .product(name: "Logging", package: "swift-log"),
-                    .product(name: "Logging", package: "swift-log"),
                 ]))
     }
     if tests != "all" {

@@ -13,6 +13,11 @@ static inline SSL_CTX *dipper_tls_settings(const char *authorities) {
     SSL_CTX *settings = SSL_CTX_new(TLS_client_method());
     if (!settings) return NULL;
     SSL_CTX_set_verify(settings, SSL_VERIFY_PEER, NULL);
+    /* A cut connection is no failure of TLS: each reply says itself where it ends. */
+#ifdef SSL_OP_IGNORE_UNEXPECTED_EOF
+    SSL_CTX_set_options(settings, SSL_OP_IGNORE_UNEXPECTED_EOF);
+#endif
+    SSL_CTX_set_options(settings, SSL_OP_NO_RENEGOTIATION);
     if (SSL_CTX_set_min_proto_version(settings, TLS1_2_VERSION) == 1
         && (authorities ? SSL_CTX_load_verify_locations(settings, authorities, NULL)
                         : SSL_CTX_set_default_verify_paths(settings)) == 1)

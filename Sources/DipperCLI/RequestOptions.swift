@@ -129,7 +129,15 @@ struct RequestOptions: ParsableArguments {
         configuration.timeout = timeout.map { .seconds($0) }
         if memoryOnly { configuration.directory = nil }
         #if Redis
-            if !shared.isEmpty { configuration.tiers = [try RedisTier(shared.map(Self.server))] }
+            if !shared.isEmpty {
+                // A command can wait for longer than the callers of a server.
+                var options = RedisTier.Options()
+                options.timeLimit = .milliseconds(250)
+                configuration.tierTimeLimit = options.timeLimit
+                let tier = try RedisTier(shared.map(Self.server), options)
+                configuration.tiers = [tier]
+                configuration.leases.services = [RedisLeases(tier)]
+            }
         #endif
         return configuration
     }

@@ -8,6 +8,8 @@
         case text(String)
         case number(Int)
         case bytes(Data)
+        /// A message, or the answer to a subscription.
+        case list([Data])
         /// The server refuses the command. Only the first word of its reason, such as `OOM`: the rest may quote a password.
         case refused(String)
     }
@@ -79,7 +81,7 @@
         private static let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
 
         private let limit: Int
-        private let reader: UnsafeMutablePointer<redisReader>
+        private var reader: UnsafeMutablePointer<redisReader>
         private var value: Value?
 
         /// - Parameter limit: the size of the largest value to read, in bytes.
@@ -112,10 +114,12 @@
         /// Returns the next reply that is complete.
         /// - Throws: an error after which the connection is of no use: the reply is too large, or no reply.
         func next() throws(DipperError) -> RedisReply? {
+            if value == nil, let list = try readList() { return list }
             if value == nil, try !begin() { return nil }
             guard let value else { return try short() }
             guard value.filled == value.size else { return nil }
             self.value = nil
+            forgetRead()
             return .bytes(Data(bytesNoCopy: value.start, count: value.size - 2, deallocator: .free))
         }
 
@@ -135,8 +139,9 @@
                 return true
             }
             guard kind == UInt8(ascii: "$") else {
-                guard "+-:".utf8.contains(kind) else { throw .malformedResponse }
-                return true
+                guard "+-:*".utf8.contains(kind) else { throw .malformedResponse }
+                // All of a list is read at once.
+                return kind != UInt8(ascii: "*")
             }
             guard let end = unread.prefix(24).firstIndex(of: UInt8(ascii: "\r")), end + 2 <= unread.count else {
                 if unread.count > 24 { throw .malformedResponse }
@@ -151,6 +156,43 @@
             reader.pointee.pos += end + 2 + rest.count
             value = Value(start: start, size: count + 2, filled: rest.count)
             return true
+        }
+
+        /// Reads a list of a few short texts and numbers; `nil` if there is none, or too little of it.
+        private func readList() throws(DipperError) -> RedisReply? {
+            guard reader.pointee.ridx < 0, unread.first == UInt8(ascii: "*") else { return nil }
+            var rest = unread[...]
+            var words: [Data] = []
+            var count: Int?
+            while count != words.count {
+                guard let end = rest.prefix(24).firstIndex(of: UInt8(ascii: "\r")), end + 2 <= rest.endIndex else {
+                    if rest.count > 24 { throw .malformedResponse }
+                    return nil
+                }
+                let (mark, digits) = (rest.first, Data(rest[..<end].dropFirst()))
+                rest = rest[(end + 2)...]
+                switch (mark, Int(String(decoding: digits, as: UTF8.self)), count) {
+                case (UInt8(ascii: "*"), let number?, nil) where (1...4).contains(number): count = number
+                case (UInt8(ascii: ":"), .some, .some): words.append(digits)
+                case (UInt8(ascii: "$"), let size?, .some) where (0...1_024).contains(size):
+                    guard rest.count >= size + 2 else { return nil }
+                    words.append(Data(rest.prefix(size)))
+                    rest = rest.dropFirst(size + 2)
+                default: throw .malformedResponse
+                }
+            }
+            reader.pointee.pos += unread.count - rest.count
+            forgetRead()
+            return .list(words)
+        }
+
+        /// hiredis itself forgets what has been read only with a reply that it has read.
+        private func forgetRead() {
+            guard reader.pointee.pos == reader.pointee.len, reader.pointee.len > 4 * Self.short,
+                let new = redisReaderCreate()
+            else { return }
+            redisReaderFree(reader)
+            reader = new
         }
 
         private func short() throws(DipperError) -> RedisReply? {

@@ -13,6 +13,7 @@
     final class RedisServer: LoopClient {
         typealias Instant = ContinuousClock.Instant
         typealias Answer = (Result<RedisReply, DipperError>) -> Void
+        typealias LookUp = @Sendable (_ host: String, _ port: UInt16) throws(DipperError) -> [SocketAddress]
 
         /// A command whose reply has not come. After its time limit nobody waits, but its reply still comes first.
         private final class Pending {
@@ -40,6 +41,7 @@
         nonisolated private let authorities: String?
         nonisolated private let limit: Int
         nonisolated private let timeLimit: Duration
+        nonisolated private let lookUp: LookUp
         private lazy var seat = Loop.add(self)
         private var stage = Stage.absent
         /// The number of the attempt to connect.
@@ -57,6 +59,8 @@
         /// The look-up whose reply has been due for the longest time.
         private var overdue: Pending?
         private var canRead = false
+        /// Whether the socket has taken nothing at the last attempt.
+        private var isFull = false
         private var isGreeted = false
         private var isClosed = false
         /// Why the server is of no use; `nil` if it is.
@@ -66,18 +70,32 @@
         private var due: Instant?
         /// When the server took or sent something.
         private var heard = Instant.now
+        /// When the server sent something, or took something after it had taken nothing.
+        private var moved = Instant.now
         private var greeted = Instant.now
         private var connects: [(DipperError?) -> Void] = []
         /// The keys of records to remove that another server may have taken over meanwhile.
         private var owed: Set<Data> = []
+        /// The tokens of the leases that this process has here, by the names of the records; see ``RedisLeases``.
+        var leases: [String: [String]] = [:]
+        /// Takes the messages of the channels that the connection has subscribed to, and `nil` when it is lost.
+        var hear: ((_ message: (channel: Data, text: Data)?) -> Void)?
 
         /// - Parameters:
         ///   - authorities: the path of a file with the certificates to trust.
         ///   - limit: the size of the largest value to read, in bytes.
         ///   - timeLimit: the longest that a look-up may take.
-        nonisolated init(_ address: RedisAddress, authorities: String?, limit: Int, timeLimit: Duration) {
+        nonisolated init(
+            _ address: RedisAddress, authorities: String?, limit: Int, timeLimit: Duration,
+            lookUp: @escaping LookUp = SocketAddress.lookUp
+        ) {
             (self.address, self.authorities) = (address, authorities)
-            (self.limit, self.timeLimit) = (limit, timeLimit)
+            (self.limit, self.timeLimit, self.lookUp) = (limit, timeLimit, lookUp)
+        }
+
+        /// Returns another connection to the server, on which messages are heard.
+        nonisolated func listener() -> RedisServer {
+            RedisServer(address, authorities: authorities, limit: limit, timeLimit: timeLimit, lookUp: lookUp)
         }
 
         // MARK: Commands
@@ -85,10 +103,13 @@
         /// Why a command would fail at once; `nil` if the server may be asked.
         var refusal: DipperError? {
             if let failure { return failure }
-            if overdue != nil { return .timedOut }
-            let isFull = pending.count >= Self.mostPending || commands.count >= Self.mostWaiting
-            return isFull ? .timedOut.with(detail: "too many commands wait for \(address.name)") : nil
+            if isStopped { return .timedOut }
+            let isTooMuch = pending.count >= Self.mostPending || commands.count >= Self.mostWaiting
+            return isTooMuch ? .timedOut.with(detail: "too many commands wait for \(address.name)") : nil
         }
+
+        /// Whether a reply is overdue, and nothing has moved for as long: one large value may take longer than all limits.
+        private var isStopped: Bool { overdue != nil && moved + timeLimit <= .now }
 
         /// Sends a command. A change may take as long as the server goes on doing something.
         func ask(_ words: [Data], isLookUp: Bool = false, _ answer: @escaping Answer) {
@@ -134,7 +155,7 @@
         /// Tells when the server is connected and answers, or why it is not.
         func connect(_ answer: @escaping (DipperError?) -> Void) {
             if isClosed { return answer(.shutDown) }
-            if isGreeted, overdue == nil { return answer(nil) }
+            if isGreeted, !isStopped { return answer(nil) }
             // The look-up of the host has taken too long, and may go on for long.
             if stage == .resolving, due == nil { return answer(failure) }
             connects.append(answer)
@@ -165,13 +186,13 @@
                 if case .path(let path) = address.place { addresses = [SocketAddress(path: path)] }
                 return connectNext()
             }
-            let (number, settings, authorities) = (number, settings, authorities)
+            let (number, settings, authorities, lookUp) = (number, settings, authorities, lookUp)
             let body: @Sendable () -> Void = {
                 let found: Result<(TLSSettings?, [SocketAddress]), DipperError>
                 do throws(DipperError) {
                     var settings = settings
                     if isSecure, settings == nil { settings = try TLSSettings(authorities: authorities) }
-                    found = .success((settings, try SocketAddress.lookUp(host, port: port)))
+                    found = .success((settings, try lookUp(host, port)))
                 } catch {
                     found = .failure(error)
                 }
@@ -216,7 +237,7 @@
                 return lost(.connectionFailed.with(detail: "there is no memory"))
             }
             (self.stream, self.replies) = (stream, replies)
-            (stage, due, heard) = (.connected, nil, .now)
+            (stage, due, heard, moved) = (.connected, nil, .now, .now)
         }
 
         /// Sends what comes before all other commands.
@@ -239,7 +260,7 @@
                 (self.isGreeted, self.failure, self.greeted) = (true, nil, .now)
                 // Before anything is looked for there.
                 self.pay()
-                if self.overdue == nil { self.endConnects(nil) }
+                if !self.isStopped { self.endConnects(nil) }
             }
         }
 
@@ -258,13 +279,15 @@
             let pause = min(5, 0.1 * Double(1 << min(failures, 10))) * Double.random(in: 0.5...1)
             due = Instant.now + (wasGood ? .zero : .seconds(pause))
             (stage, isGreeted, overdue, canRead) = (.absent, false, nil, false)
-            commands = RedisCommands()
-            lookUps = []
-            let ended = pending
-            pending = []
-            for command in ended { command.end(.failure(error)) }
+            endCommands(error)
             endConnects(error)
+            hear?(nil)
             seat.wake()
+        }
+
+        private func endCommands(_ error: DipperError) {
+            (commands, lookUps) = (RedisCommands(), [])
+            for command in exchange(&pending, with: []) { command.end(.failure(error)) }
         }
 
         private func forgetSocket() {
@@ -309,6 +332,8 @@
             case .resolving:
                 // The look-up of the host goes on, and nobody waits for it any more.
                 failure = failure ?? .timedOut
+                endCommands(.timedOut)
+                greet()
                 endConnects(.timedOut)
             case .connecting: connectNext(after: .timedOut)
             case .connected: break
@@ -332,9 +357,15 @@
                 case .moved(let count):
                     left -= count
                     heard = .now
+                    moved = heard
                     do throws(DipperError) {
                         try replies.take(count)
                         while let reply = try replies.next() {
+                            if case .list(let words) = reply, words.count == 3, words[0] == .word("message") {
+                                hear?((words[1], words[2]))
+                                if self.replies !== replies { return }
+                                continue
+                            }
                             guard let command = pending.popFirst() else { throw .malformedResponse }
                             if command === overdue {
                                 overdue = nil
@@ -365,10 +396,12 @@
                 if case .moved(let count) = step {
                     left -= count
                     heard = .now
+                    if exchange(&isFull, with: false) { moved = heard }
                     continue
                 }
                 if case .ended(let error) = step { return lost(error) }
                 if case .blocked(let untilWritable) = step { waits = untilWritable }
+                isFull = true
                 break
             }
             watch(EPOLLIN.rawValue | (waits ? EPOLLOUT.rawValue : 0))

@@ -33,7 +33,7 @@
         }
 
         /// Looks up a host, which may take long.
-        static func lookUp(_ host: String, port: UInt16) throws(DipperError) -> [SocketAddress] {
+        @Sendable static func lookUp(_ host: String, port: UInt16) throws(DipperError) -> [SocketAddress] {
             var hints = addrinfo()
             hints.ai_family = AF_UNSPEC
             hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -50,7 +50,7 @@
 
         /// The servers, without passwords.
         public let name: String
-        private let servers: [RedisServer]
+        let servers: [RedisServer]
 
         /// Creates a tier on one server. Nothing is connected yet.
         /// - Throws: `DipperError.invalidURL` or `DipperError.unsupportedScheme`, which do not quote the URL.
@@ -108,7 +108,10 @@
         /// Returns the record of a name; `nil` for none.
         /// - Throws: a `DipperError` if no server can be asked, or the reply takes longer than ``Options/timeLimit``.
         public func record(named name: String) async throws -> Data? {
-            let reply = try await ask(name, isLookUp: true) { [.word("GET"), $0] }
+            let reply = try await perform { answer in
+                let server = self.server(of: name)
+                server.ask([.word("GET"), server.address.key(name)], isLookUp: true, answer)
+            }
             switch reply {
             // A value of another kind is no record.
             case .nothing, .refused("WRONGTYPE"): return nil
@@ -117,13 +120,20 @@
             }
         }
 
-        /// Stores a record under a name. A server that has no room does not store it, which is no failure.
+        /// Stores a record under a name. If this process has lost the lease of the name (``RedisLeases``) and another has
+        /// taken it since, the record of that one stays.
+        /// - Throws: `DipperError.notWritten` if the server has no room, which is no failure of the tier; another
+        ///   `DipperError` if no server can be asked.
         public func store(_ record: Data, named name: String, until expiration: Date?) async throws {
             let left = expiration.map { $0.timeIntervalSinceNow * 1_000 } ?? Self.longest
             guard left >= 1, record.count <= Self.recordLimit else { return }
             let life = expiration == nil ? [] : ["PX", "\(Int(min(left, Self.longest)))"].map(Data.word)
-            let reply = try await ask(name) { [.word("SET"), $0, record] + life }
-            guard [.text("OK"), .refused("OOM")].contains(reply) else { throw DipperError(unexpected: reply) }
+            let reply = try await perform { answer in
+                let server = self.server(of: name)
+                server.ask(server.storing(record, name, life), answer)
+            }
+            if reply == .refused("OOM") { throw DipperError.notWritten.with(detail: "the server has no room") }
+            guard [.text("OK"), .nothing].contains(reply) else { throw DipperError(unexpected: reply) }
         }
 
         /// Removes the record of a name from all servers; from those that are not there, as soon as they are.
@@ -145,17 +155,11 @@
             if !isRemoved, let failure { throw failure }
         }
 
-        /// Asks the server of a name, or the next one in rank that is of use.
-        private func ask(
-            _ name: String, isLookUp: Bool = false, _ words: @escaping @Sendable (_ key: Data) -> [Data]
-        ) async throws(DipperError) -> RedisReply {
-            let ranked =
-                servers.count == 1
-                ? servers : servers.map { ($0.address.rank(for: name), $0) }.sorted { $0.0 > $1.0 }.map(\.1)
-            return try await perform { answer in
-                let server = ranked.first { $0.refusal == nil } ?? ranked[0]
-                server.ask(words(server.address.key(name)), isLookUp: isLookUp, answer)
-            }
+        /// The server of a name, or the next one in rank that is of use.
+        @Loop func server(of name: String) -> RedisServer {
+            if servers.count == 1 { return servers[0] }
+            let ranked = servers.map { ($0.address.rank(for: name), $0) }.sorted { $0.0 > $1.0 }.map(\.1)
+            return ranked.first { $0.refusal == nil } ?? ranked[0]
         }
 
         private func perform(
@@ -169,7 +173,7 @@
     }
 
     extension RedisAddress {
-        fileprivate func key(_ name: String) -> Data { .word("\(prefix):\(name)") }
+        func key(_ name: String) -> Data { .word("\(prefix):\(name)") }
     }
 
     extension DipperError {

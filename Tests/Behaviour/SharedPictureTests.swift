@@ -75,6 +75,17 @@ struct SharedPictureTests {
         #expect(shelf.records.value.isEmpty && shelf.lookUps.value == (more.fields.isEmpty ? 0 : 3))
     }
 
+    @Test("a picture that another machine has made and this one cannot decode is made again, and kept")
+    func unreadable() async throws {
+        let (first, second) = (machine(), machine())
+        _ = try await make(thumbnail, first, answer())
+        second.decoder.failNext(with: .imageTooLarge)
+        #expect(try await make(thumbnail, second).image.size == PixelSize(width: 40, height: 20))
+        second.cache.clearMemory()
+        second.cache.data.clearMemory()
+        #expect(try await make(thumbnail, second).source == .disk)
+    }
+
     @Test("a picture made of older bytes than this machine has is made again")
     func older() async throws {
         let (first, second) = (machine(), machine())

@@ -198,6 +198,31 @@ struct SharedPolicyTests {
         #expect(try await test.ask(shared) == "again from network")
     }
 
+    @Test(
+        "nor is what it has kept of an answer to credentials, or of one that sets a cookie, also after a restart",
+        arguments: [200, 404])
+    func formerlyOfClient(status: Int) async throws {
+        let cases: [(HTTPHeaders, HTTPHeaders)] = [
+            (["Authorization": "Basic eA=="], [:]), ([:], ["Set-Cookie": "a=1"]),
+        ]
+        for (asked, answered) in cases {
+            for isRestarted in [false, true] {
+                var test = TestCache(folder: TemporaryFolder())
+                let fields = answered.adding("Cache-Control", "max-age=600").adding("ETag", "\"1\"")
+                let mine = TransferResponse(status: status, headers: fields, body: Data("mine".utf8))
+                let request = DataRequest(a).with(\.key, CacheKey("key"))
+                test.transport.script(a, [.response(mine), .text("theirs")])
+                _ = await test.cache.getData(request.with(\.headers, asked)).result
+                if isRestarted {
+                    test = await test.reopened()
+                    test.transport.script(a, [.text("theirs")])
+                }
+                #expect(try await test.ask(request.with(\.freshness, .shared())) == "theirs from network")
+                #expect(test.transport.transfers.last?.request.headers["If-None-Match"] == nil)
+            }
+        }
+    }
+
     @Test("a shared call that waits with a private one asks for itself")
     func twoPolicies() async throws {
         let test = TestCache()

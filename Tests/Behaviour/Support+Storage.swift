@@ -153,6 +153,7 @@ final class Shelf: Tier {
 
     let name = "shelf"
     let records = Box<[String: Data]>([:])
+    let expirations = Box<[String: Date?]>([:])
     let lookUps = Box(0)
     private let mood: @Sendable () -> Mood
 
@@ -172,6 +173,7 @@ final class Shelf: Tier {
     func store(_ record: Data, named name: String, until expiration: Date?) async throws {
         try await behave()
         records.update { $0[name] = record }
+        expirations.update { $0[name] = expiration }
     }
 
     func removeRecord(named name: String) async throws {

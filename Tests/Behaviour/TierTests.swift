@@ -180,6 +180,51 @@ struct TierTests {
         #expect(shelf.records.value.count == 1)
     }
 
+    @Test("however many keys are removed, the records of others are found")
+    func manyRemovals() async throws {
+        try await fill(shelf, DataRequest(a), answer("here"))
+        let test = cache(shelf)
+        for number in 0..<16_400 { test.cache.removeData(for: url("\(number)")) }
+        #expect(try await test.cache.getData(a).response.source == .shared)
+    }
+
+    @Test("an answer to who shows a certificate is for a tier only if the server says that it is for all")
+    func certificate() async throws {
+        let secure = try #require(URL(string: "https://host.test/a"))
+        for (directives, count) in [("max-age=500", 0), ("max-age=500, public", 1)] {
+            let test = TestCache {
+                $0.tiers = [shelf]
+                $0.answerTLSChallenge = { _ in TLSAnswer(clientCertificate: Data("certificate".utf8)) }
+            }
+            test.transport.script(secure, [.text("mine", ["Cache-Control": directives])])
+            #expect(try await test.ask(secure) == "mine from network")
+            await test.cache.synchronize()
+            #expect(shelf.records.value.count == count, "\(directives)")
+        }
+    }
+
+    @Test("what a redirect says about shared caches alone limits what tiers get of a private cache")
+    func redirects() async throws {
+        for (directives, count) in [("max-age=500, s-maxage=1", 0), ("max-age=500", 1)] {
+            let test = cache(shelf)
+            test.transport.script(a, [.redirect("/b", ["Cache-Control": directives])])
+            test.transport.script(url("b"), [answer("here")])
+            #expect(try await test.ask(a) == "here from network")
+            await test.cache.synchronize()
+            #expect(shelf.records.value.count == count, "\(directives)")
+        }
+    }
+
+    @Test("a tier may forget an entry a week after it has become stale")
+    func expiration() async throws {
+        let test = cache(shelf)
+        test.transport.script(a, [answer("here")])
+        #expect(try await test.ask(a) == "here from network")
+        await test.cache.synchronize()
+        let expected = test.date.now.addingTimeInterval(500 + 7 * 86_400)
+        #expect(shelf.expirations.value.values.compactMap(\.self) == [expected])
+    }
+
     @Test("a tier gets nothing that is for one user alone, and nothing that the program adds")
     func personal() async throws {
         let request = DataRequest(a)

@@ -1,7 +1,9 @@
-import DipperRedis
+import DipperData
 import Logging
 import TestSupport
 import Testing
+
+@testable import DipperRedis
 
 @Suite(
     "A Redis that fails", .timeLimit(.minutes(2)),
@@ -90,14 +92,23 @@ struct RedisFailureTests {
         #expect(try await tier.record(named: name(1)) == nil)
     }
 
-    @Test("a server without room for a record stores none and goes on answering")
+    @Test("a server without room for a record stores none, says so and goes on answering")
     func full() async throws {
         let server = try await RedisProcess([
             "--port", "0", "--maxmemory", "6mb", "--maxmemory-policy", "noeviction",
         ])
         let tier = try patient(server.url)
-        for number in 0..<20 { try await tier.store(bytes(1 << 20, number), named: name(number), until: nil) }
+        var refused = 0
+        for number in 0..<20 {
+            do {
+                try await tier.store(bytes(1 << 20, number), named: name(number), until: nil)
+            } catch {
+                #expect(error as? DipperError == .notWritten)
+                refused += 1
+            }
+        }
         let stored = try server.keys.count
+        #expect(stored + refused == 20)
         #expect(stored > 0 && stored < 20)
         #expect(try await tier.record(named: name(0)) == bytes(1 << 20, 0))
         #expect(try await tier.record(named: name(19)) == nil)
@@ -199,6 +210,16 @@ struct RedisFailureTests {
             await #expect(throws: DipperError.tlsRejected) { try await tier.connect() }
             #expect(await tier.error(of: name(1)) == .tlsRejected)
         }
+        // A connection that is cut was one of TLS all the same.
+        let tier = try patient("rediss://localhost:\(good.1)", authorities: ca)
+        try await tier.connect()
+        good.0.kill()
+        var error: DipperError?
+        repeat {
+            error = await tier.error(of: name(1))
+            #expect(error == .connectionLost || error == .connectionFailed)
+        } while error == .connectionLost
+        try await good.0.start()
         // Without TLS nothing is read, and the server ends the connection.
         await #expect(throws: DipperError.self) { try await patient("redis://localhost:\(good.1)").connect() }
         let plain = try RedisProcess.freePort()
@@ -246,16 +267,66 @@ struct RedisFailureTests {
             if name == TestName.late { gate.pass() }
             for byte in Data("$\(name.utf8.count)\r\n\(name)\r\n".utf8) { connection.send(Data([byte])) }
         }
-        let tier = try RedisTier(server.url)
+        var options = RedisTier.Options()
+        options.timeLimit = .milliseconds(400)
+        let tier = try RedisTier(server.url, options)
         await tier.reconnected()
         #expect(await tier.error(of: TestName.late) == .timedOut)
         gate.stayOpen()
         await tier.reconnected()
+        var found = 0
         for number in 0..<20 {
-            let record = try? await tier.record(named: name(number))
-            #expect(record == nil || record == Data(name(number).utf8))
+            guard let record = try? await tier.record(named: name(number)) else { continue }
+            found += 1
+            #expect(record == Data(name(number).utf8))
         }
-        #expect(try await patient(server.url).record(named: name(7)) == Data(name(7).utf8))
+        #expect(found > 0)
+    }
+
+    @Test("one long record that arrives slowly keeps no other call from being sent")
+    func slowRecord() async throws {
+        let isOver = Box(false)
+        let server = try ScriptedRedis { words, connection in
+            guard words[1].hasSuffix(name(1)) else { return connection.send("$2\r\nok\r\n") }
+            connection.send("$200000\r\n")
+            var left = 200_000
+            // A slow link.
+            while left > 1, !isOver.value {
+                connection.send(Data(count: 1))
+                left -= 1
+                usleep(10_000)
+            }
+            connection.send(Data(count: left))
+            connection.send("\r\n")
+        }
+        var options = RedisTier.Options()
+        options.timeLimit = .milliseconds(400)
+        let tier = try RedisTier(server.url, options)
+        await tier.reconnected()
+        #expect(await tier.error(of: name(1)) == .timedOut)
+        let second = await ContinuousClock().measure { #expect(await tier.error(of: name(2)) == .timedOut) }
+        #expect(second >= .milliseconds(400), "it has not failed at once")
+        isOver.update { $0 = true }
+        await tier.reconnected()
+        #expect(try await patient(server.url).record(named: name(3)) == Data("ok".utf8))
+    }
+
+    @Test("a look-up of the host's name that takes too long holds up no change")
+    func hangingName() async throws {
+        let door = Door()
+        let address = try RedisAddress("redis://hangs.test")
+        let server = RedisServer(address, authorities: nil, limit: 1 << 20, timeLimit: .milliseconds(20)) { _, _ in
+            door.pass()
+            return []
+        }
+        let reply = await withCheckedContinuation { continuation in
+            Loop.post {
+                server.ask(["SET", "a", "b"].map { Data($0.utf8) }) { continuation.resume(returning: $0) }
+            }
+        }
+        #expect(reply == .failure(.timedOut))
+        door.stayOpen()
+        Loop.post { server.close() }
     }
 
     @Test("a server that cuts each connection after its greeting is not asked over and over")

@@ -29,6 +29,24 @@ struct SharedByToolTests {
         #expect(origin.requests.count == 20)
     }
 
+    @Test("six processes with folders of their own ask the server once for each of 200 files")
+    func sixProcesses() async throws {
+        let files = Dictionary(uniqueKeysWithValues: (0..<200).map { ("/\($0)", bytes(3_000, $0)) })
+        let (server, origin) = (try await RedisProcess(), try await FaultServer.start(files: files))
+        let urls = (0..<200).map { origin.url("/\($0)").absoluteString }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<6 {
+                group.addTask {
+                    let result = try await run(["get", "--shared", server.url] + urls)
+                    #expect(result.status == 0 && result.lines.count { $0.contains("\"status\":200") } == 200)
+                }
+            }
+            try await group.waitForAll()
+        }
+        // A look-up that takes too long on a busy machine costs a request.
+        #expect(origin.requests.count <= 205)
+    }
+
     @Test("while the server is killed all calls end well")
     func killed() async throws {
         let files = Dictionary(uniqueKeysWithValues: (0..<200).map { ("/\($0)", bytes(3_000, $0)) })

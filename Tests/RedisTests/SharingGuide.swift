@@ -11,6 +11,7 @@ enum SharingGuide {
 
         var configuration = ImageCache.Configuration(directory: folder)
         configuration.data.tiers = [tier]
+        configuration.data.leases.services = [RedisLeases(tier)]
         let cache = ImageCache(configuration)
         let image = try await cache.getImage(url).response
         print(image.source)  // shared, if another machine has fetched or made it

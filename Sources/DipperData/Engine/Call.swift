@@ -137,7 +137,8 @@ final class Call: Sendable {
 
     func answer(_ info: EntryInfo) -> StoredAnswer {
         StoredAnswer(
-            status: info.status, headers: info.headers, freshness: info.freshness, isShared: freshness.isShared)
+            status: info.status, headers: info.headers, freshness: info.freshness, isShared: freshness.isShared,
+            isForClient: info.audience == .client)
     }
 
     /// Whether the call may end with a remembered failure.

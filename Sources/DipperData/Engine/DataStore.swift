@@ -285,14 +285,14 @@ final class DataStore: Sendable {
     // MARK: Changing
 
     func mayKeep(_ info: EntryInfo, _ call: Call) -> Bool {
-        !info.isStandIn && info.audience >= .cache && !call.directives.noStore
+        !info.isStandIn && info.audience >= .client && !call.directives.noStore
     }
 
     /// - Parameter known: the entry that the look-up found. If it is another variant, it stays beside the new one.
     func keep(
         _ value: StoredData, for key: CacheKey, _ call: Call, mayKeep: Bool, beside known: FoundEntry?, onDisk: Bool,
         _ durability: Durability, claim: Claim?, by fetch: CacheEvent.ID?,
-        whenWritten: @escaping @Sendable (Bool) -> Void
+        _ sharing: Sharing?, whenWritten: @escaping @Sendable (Bool) -> Void
     ) {
         let info = value.info
         let present = known?.value.info ?? memory.part(of: key) { $0.info }
@@ -310,7 +310,7 @@ final class DataStore: Sendable {
             // The earlier answer is out of date, unless this one is only a failure or the request wants nothing kept.
             let isWhole = info.status < 400 && info.status != 206 && info.status != 304
             let isNews = isWhole || info.status == 404 || info.status == 410
-            if isNews, !call.directives.noStore, claim?.isRevoked != true { remove(place) }
+            if isNews, !call.directives.noStore, claim?.isRevoked != true { remove(place, hidesForms: false) }
             return whenWritten(false)
         }
         if place != key { history.supersede(key, by: claim) }
@@ -322,16 +322,18 @@ final class DataStore: Sendable {
                 family: info.variant == nil ? 0 : family))
         add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch, whenWritten: whenWritten)
         if place != key { dropPartial(of: key) }
-        share(kept, for: place, call, stored: now(), claim)
+        share(kept, for: place, call, stored: now(), claim, sharing)
     }
 
     /// Gives an entry to the tiers that others read, if they may see it.
-    func share(_ value: StoredData, for key: CacheKey, _ call: Call, stored: Date, _ claim: Claim?) {
+    func share(
+        _ value: StoredData, for key: CacheKey, _ call: Call, stored: Date, _ claim: Claim?, _ sharing: Sharing?
+    ) {
         guard let tiers, call.keepsOnDisk, value.info.audience == .everybody else { return }
         let value = StoredData(data: value.data, info: value.info.shared)
         let record = EntryRecord(key: key, value: value, lifetime: diskLifetime(call, stored: stored))
         // The program's codec may be slow.
-        thread.async { tiers.store(record, claim: claim) }
+        thread.async { tiers.store(record, claim: claim, sharing) }
     }
 
     func freshness(
@@ -512,14 +514,15 @@ final class DataStore: Sendable {
 
     // MARK: Removing
 
-    func remove(_ key: CacheKey, from tiers: CacheTiers = .all) {
+    func remove(_ key: CacheKey, from tiers: CacheTiers = .all, hidesForms: Bool = true) {
         history.remove(key, from: tiers)
-        clean(key, tiers)
+        clean(key, tiers, hidesForms: hidesForms)
         history.remove(key, from: tiers)
     }
 
     /// Removes an entry whose removal is recorded.
-    func clean(_ key: CacheKey, _ tiers: CacheTiers) {
+    /// - Parameter hidesForms: whether the forms that other caches have made of it until now are not used here.
+    func clean(_ key: CacheKey, _ tiers: CacheTiers, hidesForms: Bool = true) {
         if tiers.contains(.disk) {
             disk?.remove(key)
             disk?.dropPartial(of: key)
@@ -529,11 +532,11 @@ final class DataStore: Sendable {
             memory.remove(key)
             listener.load()?.replaced(key)
         }
-        if tiers.contains(.shared) { self.tiers?.remove(key) }
+        if tiers.contains(.shared) { self.tiers?.remove(key, hidesForms: hidesForms) }
     }
 
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {
-        for form in sharedForms(of: key, tiers) { self.tiers?.remove(form) }
+        for form in sharedForms(of: key, tiers) { self.tiers?.remove(form, hidesForms: true) }
         if tiers.contains(.disk) { disk?.removeDerived(of: key) }
         if tiers.contains(.memory) { memory.removeDerived(of: key) }
     }
@@ -558,7 +561,7 @@ final class DataStore: Sendable {
             if let listener = listener.load() { for key in keys { listener.replaced(key) } }
         }
         history.removeAll(of: address, from: tiers)
-        if tiers.contains(.shared) { for key in keys + forms { self.tiers?.remove(key) } }
+        if tiers.contains(.shared) { for key in keys + forms { self.tiers?.remove(key, hidesForms: true) } }
     }
 
     func clear() {

@@ -77,7 +77,8 @@ extension Fetch {
         let info = EntryInfo(
             url: run.attempt.address, asked: lead.request.address(of: lead.key), status: response.status,
             stored: received, freshness: Freshness(generated: received, until: until),
-            variant: Variant(vary: chain.vary(with: response.headers), request: run.sent), begun: claim.begun)
+            variant: Variant(vary: chain.vary(with: response.headers), request: run.sent),
+            audience: run.isForAll(response, fields) ? .cache : .client, begun: claim.begun)
         let write = PendingWrite()
         lease?.write = write
         store.keepFailure(info, for: key, claim: claim, whenWritten: write.end)
@@ -153,19 +154,18 @@ extension Fetch {
         if sources.provider != nil { return .cache }
         let (policy, chain, fields) = (call.freshness, run.attempt.chain, sent(run, for: call))
         let (status, headers) = (response.status, response.headers)
-        if policy.isShared {
-            guard chain.mayStore(ignoresServer: false, request: fields, isShared: true),
-                Storing.allows(status: status, request: fields, response: headers, isShared: true)
-            else { return .asker }
-        }
+        let isForAll = run.isForAll(response, fields)
+        if policy.isShared, !isForAll { return .asker }
         let mayStore =
             policy.ignoresServer
             ? (200...299).contains(status) && status != 206
             : Storing.mayStore(status: status, request: fields, response: headers, isShared: policy.isShared)
         guard mayStore, chain.mayStore(ignoresServer: policy.ignoresServer) else { return .waiting }
-        // Without the server's rules an entry has no variants, by which others would choose.
+        if !isForAll { return .client }
+        // Without the server's rules an entry has no variants, by which others would choose. What others keep does not
+        // name the redirects, whose limits for them it must not exceed.
         guard engine.store.tiers != nil, call.mayBeShared, !policy.ignoresServer || headers.varying.isEmpty,
-            chain.mayStore(ignoresServer: false, request: fields, isShared: true),
+            policy.isShared || !chain.limitsShared,
             Storing.mayStore(status: status, request: fields, response: headers, isShared: true)
         else { return .cache }
         return .everybody
@@ -183,7 +183,8 @@ extension Fetch {
         self.run = nil
         engine.events.endAttempt(self, .answered(source))
         let write = PendingWrite()
-        let mayKeep = keep(value, run, for: call, isConfirmed: source == .revalidated, write)
+        let sharing = lease.flatMap { Lease.sharing(for: [$0]) }
+        let mayKeep = keep(value, run, for: call, isConfirmed: source == .revalidated, write, sharing)
         lease?.outcome = mayKeep ? .kept : .unshared
         lease?.write = write
         // Then its file has become that of the entry.
@@ -232,7 +233,7 @@ extension Fetch {
     }
 
     private func keep(
-        _ value: StoredData, _ run: Run, for call: Call, isConfirmed: Bool, _ write: PendingWrite
+        _ value: StoredData, _ run: Run, for call: Call, isConfirmed: Bool, _ write: PendingWrite, _ sharing: Sharing?
     ) -> Bool {
         let (demand, found) = (demand, findings.found)
         // The answer to credentials says nothing about the entry that others get.
@@ -256,7 +257,7 @@ extension Fetch {
             value, for: key, demand.usesMemory ? call.usingMemory : call, mayKeep: mayKeep, beside: found,
             onDisk: keepsOnDisk, demand.durability,
             // mutant Removal: `claim: findings.claim, by: id` => `claim: nil, by: id`
-            claim: findings.claim, by: identity.id, whenWritten: write.end)
+            claim: findings.claim, by: identity.id, sharing, whenWritten: write.end)
         return mayKeep
     }
 
@@ -286,6 +287,15 @@ extension Fetch {
         engine.queues.remove(self)
         settle()
         enter()
+    }
+}
+
+extension Run {
+    /// Whether a shared cache could keep the answer, and those that led to it.
+    /// - Parameter fields: those of the request, with the credentials that were sent.
+    fileprivate func isForAll(_ response: TransferResponse, _ fields: HTTPHeaders) -> Bool {
+        attempt.chain.mayStore(ignoresServer: false, request: fields, isShared: true)
+            && Storing.allows(status: response.status, request: fields, response: response.headers, isShared: true)
     }
 }
 

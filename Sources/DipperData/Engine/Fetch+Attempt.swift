@@ -195,7 +195,8 @@ extension Fetch {
         run.attempt.asksForRange = asked.headers["Range"] != nil
         run.attempt.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
-        if asked.headers.hasCredentials || asked.url.user != nil { run.hadCredentials = true }
+        let showsWho = asked.headers.hasCredentials || asked.url.user != nil || transport.offersCertificate(to: asked)
+        if showsWho { run.hadCredentials = true }
         run.requested = engine.now().timeIntervalSince1970
         run.unusedPartialBytes = asked.offset > 0 ? 0 : run.inherited
         run.origin = BodyOrigin()
@@ -397,7 +398,7 @@ extension Fetch {
     private func keep(_ partial: PartialBody, _ run: Run, isArriving: Bool) {
         let lead = sources.lead
         // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
-        guard audience(of: TransferResponse(headers: partial.headers, body: Data()), run, lead) >= .cache,
+        guard audience(of: TransferResponse(headers: partial.headers, body: Data()), run, lead) >= .client,
             !lead.freshness.isShared
                 || CacheControl(response: partial.headers, isShared: true).privateFields.isEmpty,
             engine.store.disk == nil ? demand.keepsInMemory : demand.keepsOnDisk

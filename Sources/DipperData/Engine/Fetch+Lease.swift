@@ -17,6 +17,8 @@ extension Fetch: LeasedWork {
     /// Whether each call would take the entry from disk.
     var mayWaitForOthers: Bool { isRead && !needsNetwork && !demand.insistsOnNetwork }
 
+    var mayBeShared: Bool { sources.lead.mayBeShared }
+
     func admitted() {
         guard !isOver, run == nil else { return }
         switch place {

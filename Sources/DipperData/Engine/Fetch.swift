@@ -144,7 +144,12 @@ final class Fetch: QueueEntry {
     var transport: any Transport { engine.transport(of: sources.lead) }
 
     /// The answer of the tiers, if the server may confirm it.
-    var confirmable: FoundEntry? { demand.insistsOnNetwork ? nil : findings.found }
+    var confirmable: FoundEntry? {
+        guard !demand.insistsOnNetwork, let found = findings.found else { return nil }
+        // The validators of an answer for one client say nothing about those for all.
+        let lead = sources.lead
+        return lead.freshness.isShared && lead.answer(found.value.info).isOfAnother ? nil : found
+    }
 
     /// `nil` for a provider, which needs no network as far as is known.
     var destination: URL? {

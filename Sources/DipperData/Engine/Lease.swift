@@ -9,6 +9,8 @@ protocol LeasedWork: AnyObject, Sendable {
     var mayWaitForOthers: Bool { get }
     /// When the key was looked up, on the system's clock.
     var lookUpTime: Date { get }
+    /// Whether the tiers that others read may get the result.
+    var mayBeShared: Bool { get }
 
     /// Goes on: the admission that was asked for comes later.
     func admitted()
@@ -28,6 +30,8 @@ protocol LeasedWork: AnyObject, Sendable {
 final class Lease {
     private struct Level {
         let claim: any LeaseClaim
+        /// Whether the others look the key up in the program's tiers.
+        let usesTiers: Bool
         var rules: LeaseRules
     }
 
@@ -48,12 +52,18 @@ final class Lease {
     var outcome = LeaseNews.abandoned
     /// The write that they wait for as well.
     var write: PendingWrite?
+    /// The end of the storing in the program's tiers, for those who look there.
+    private var sharing: PendingWrite?
+    private let hasTiers: Bool
 
     /// `nil` if there is no service.
     init?(_ key: CacheKey, for work: some LeasedWork, in store: DataStore) {
         engine = work.engine
         let options = engine.options.leases
-        let services = (store.disk?.leases).map { [$0] + options.services } ?? options.services
+        hasTiers = store.tiers != nil
+        let folder: [any LeaseService] = (store.disk?.leases).map { [$0] } ?? []
+        // What the tiers do not get is of no use to those who look there.
+        let services = folder + (hasTiers && !work.mayBeShared ? [] : options.services)
         if services.isEmpty { return nil }
         self.work = work
         for (number, service) in services.enumerated() {
@@ -62,7 +72,7 @@ final class Lease {
             }
             let rules = LeaseRules(
                 patience: options.patience, longestWait: options.longestWait, placesExpire: service.placesExpire)
-            levels.append(Level(claim: claim, rules: rules))
+            levels.append(Level(claim: claim, usesTiers: hasTiers && number >= folder.count, rules: rules))
         }
     }
 
@@ -143,13 +153,23 @@ final class Lease {
         guard exchange(&work, with: nil) != nil else { return }
         if let timer { engine.timers.cancel(timer.id) }
         let (levels, outcome) = (exchange(&levels, with: []), outcome)
-        guard outcome != .abandoned, let write else { return Self.end(levels, outcome) }
-        write.whenEnded { [engine] isOnDisk in
-            engine.perform { _ in Self.end(levels, outcome == .kept && !isOnDisk ? .unshared : outcome) }
+        for level in levels.reversed() {
+            guard outcome != .abandoned, let awaited = level.usesTiers ? sharing ?? write : write else {
+                level.claim.end(outcome)
+                continue
+            }
+            awaited.whenEnded { [engine] isThere in
+                engine.perform { _ in level.claim.end(outcome == .kept && !isThere ? .unshared : outcome) }
+            }
         }
     }
 
-    private static func end(_ levels: [Level], _ outcome: LeaseNews) {
-        for level in levels.reversed() { level.claim.end(outcome) }
+    /// Returns what the storing in the program's tiers is told; `nil` if nobody waits for it.
+    static func sharing(for leases: [Lease]) -> Sharing? {
+        let leases = leases.filter { $0.levels.contains(where: \.usesTiers) }
+        if leases.isEmpty { return nil }
+        let sharing = PendingWrite()
+        for lease in leases { lease.sharing = sharing }
+        return Sharing(sharing.end)
     }
 }

@@ -34,8 +34,10 @@ struct CacheControl: Sendable, Hashable {
     var maxStale: TimeInterval?
     var onlyIfCached = false
 
-    /// The last line and its directives: most answers of a server say the same.
-    private static let latest = Mutex<(line: String, control: CacheControl)>(("", CacheControl(lines: [])))
+    /// The last line of a field and its directives: most answers of a server say the same.
+    private typealias Latest = (line: String, control: CacheControl?)
+    private static let latest = Mutex<Latest>(("", CacheControl(lines: [])))
+    private static let latestTargeted = Mutex<Latest>(("", nil))
 
     /// In seconds, by the directives alone.
     var lifetime: TimeInterval? { isShared ? sharedMaxAge ?? maxAge : maxAge }
@@ -47,27 +49,38 @@ struct CacheControl: Sendable, Hashable {
     var allowsCredentials: Bool { isPublic || mustRevalidate || sharedMaxAge != nil }
 
     init(response: HTTPHeaders, isShared: Bool) {
-        if isShared, let targeted = FieldDictionary(response.values("CDN-Cache-Control")), !targeted.members.isEmpty {
-            self.init(directives: targeted.members.compactMap { Directive($0.key, $0.value) })
-            isTargeted = true
+        let lines = isShared ? response.values("CDN-Cache-Control") : []
+        if !lines.isEmpty, let control = Self.read(lines, Self.latestTargeted, { Self(targeted: lines) }) {
+            self = control
         } else {
             self.init(response: response)
         }
         self.isShared = isShared
     }
 
+    private init?(targeted lines: [String]) {
+        guard let fields = FieldDictionary(lines), !fields.members.isEmpty else { return nil }
+        self.init(directives: fields.members.compactMap { Directive($0.key, $0.value) })
+        isTargeted = true
+        if fields.isCut { noStore = true }
+    }
+
+    private static func read(
+        _ lines: [String], _ latest: borrowing Mutex<Latest>, _ read: () -> CacheControl?
+    ) -> CacheControl? {
+        guard lines.count == 1, let line = lines.first else { return read() }
+        let known = latest.withLock { latest -> CacheControl?? in
+            latest.line.utf8.elementsEqual(line.utf8) ? .some(latest.control) : nil
+        }
+        if let known { return known }
+        let control = read()
+        latest.withLock { $0 = (line, control) }
+        return control
+    }
+
     init(response: HTTPHeaders) {
         let lines = response.values("Cache-Control")
-        guard lines.count == 1, let line = lines.first else {
-            self.init(lines: lines)
-            return
-        }
-        if let known = Self.latest.withLock({ $0.line.utf8.elementsEqual(line.utf8) ? $0.control : nil }) {
-            self = known
-        } else {
-            self.init(lines: lines)
-            Self.latest.withLock { [self] in $0 = (line, self) }
-        }
+        self = Self.read(lines, Self.latest) { Self(lines: lines) } ?? Self(lines: lines)
     }
 
     private init(lines: [String]) {

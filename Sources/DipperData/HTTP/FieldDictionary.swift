@@ -11,19 +11,26 @@ struct FieldDictionary: Sendable {
 
     /// The last value of each name. Parameters are read and left out.
     private(set) var members: [String: Value] = [:]
+    /// Whether there are more members than ``FieldList/most``, and so unread ones.
+    private(set) var isCut = false
 
     init?(_ lines: [String]) {
         var reader = Reader(rest: Array(lines.filter { !$0.isEmpty }.joined(separator: ", ").utf8)[...])
         reader.skip(" ")
         if reader.rest.isEmpty { return }
+        var count = 0
         repeat {
             reader.skip(" \t")
             guard let name = reader.key(), let value = reader.take("=") ? reader.member() : .boolean(true),
                 reader.skipParameters()
             else { return nil }
             members[name] = value
+            count += 1
             reader.skip(" \t")
-        } while reader.take(",")
+            guard reader.take(",") else { break }
+            isCut = count == FieldList.most
+        } while !isCut
+        if isCut { return }
         guard reader.rest.isEmpty else { return nil }
     }
 

@@ -125,6 +125,14 @@ struct RedirectChain: Sendable {
         }
     }
 
+    /// Whether a redirect says how long it is fresh in shared caches alone.
+    var limitsShared: Bool {
+        hops.contains { hop in
+            let control = CacheControl(response: hop.headers, isShared: true)
+            return control.sharedMaxAge != nil || control.proxyRevalidate || control.isTargeted
+        }
+    }
+
     /// A `Vary` field with the request fields that chose the redirects and the answer.
     func vary(with response: HTTPHeaders) -> HTTPHeaders {
         if hops.isEmpty { return HTTPHeaders(response.fields.filter { $0.name.isSameHeaderName(as: "Vary") }) }

@@ -6,12 +6,18 @@ struct StoredAnswer: Sendable, Hashable {
     let headers: HTTPHeaders
     let freshness: Freshness
     let control: CacheControl
+    /// Whether a private cache has kept an answer that a shared one would not have.
+    let isOfAnother: Bool
 
-    init(status: Int, headers: HTTPHeaders, freshness: Freshness, isShared: Bool = false) {
+    /// - Parameter isForClient: whether it was kept for one client.
+    init(
+        status: Int, headers: HTTPHeaders, freshness: Freshness, isShared: Bool = false, isForClient: Bool = false
+    ) {
         self.status = status
         self.headers = headers
         self.freshness = freshness
         control = CacheControl(response: headers, isShared: isShared)
+        isOfAnother = isShared && (isForClient || control.isWhollyPrivate)
     }
 
     func use(for request: HTTPHeaders, at now: TimeInterval) -> StoredUse {
@@ -66,9 +72,6 @@ struct StoredAnswer: Sendable, Hashable {
     func mayServeDisconnected(for request: HTTPHeaders) -> Bool {
         !control.forbidsStale && !control.noCache && !isOfAnother && !CacheControl(request: request).noCache
     }
-
-    /// Whether a private cache has kept an answer that a shared one would not have.
-    private var isOfAnother: Bool { control.isShared && control.isWhollyPrivate }
 
     /// A limit of zero means never, also in the moment in which the answer becomes stale.
     private func mayReplaceFailure(at now: TimeInterval, within limit: TimeInterval?) -> Bool {

@@ -31,7 +31,7 @@ package actor Loop {
     nonisolated static var isCurrent: Bool { events.isCurrent }
 
     /// Runs a closure in place, on the loop's thread: for callbacks from C, and code that may be called on any thread.
-    nonisolated static func run(_ body: @Loop () -> Void) {
+    package nonisolated static func run(_ body: @Loop () -> Void) {
         events.checkIsolated()
         withoutActuallyEscaping(body) { unsafeBitCast($0, to: (() -> Void).self)() }
     }

@@ -14,6 +14,7 @@ public final class CurlTransport: Transport {
     private let slow: CurlPool
     private let proxies: ProxySettings
     private let resolver: HostResolver
+    fileprivate let configuration: CurlConfiguration
 
     /// Creates a transport.
     /// - Parameter configuration: the limits and options of both queues.
@@ -24,7 +25,7 @@ public final class CurlTransport: Transport {
         func pool(_ queue: FetchQueue) -> CurlPool {
             CurlPool(queue, configuration, proxies: proxies, resolver: resolver)
         }
-        (self.proxies, self.resolver) = (proxies, resolver)
+        (self.proxies, self.resolver, self.configuration) = (proxies, resolver, configuration)
         (fast, slow) = (pool(.fast), pool(.slow))
     }
 
@@ -337,5 +338,14 @@ struct CurlOptions {
         var mayGoOn = false
         Loop.run { mayGoOn = transfer.connected(from: ports) }
         return mayGoOn ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+    }
+}
+
+extension Transport {
+    /// Whether the server may ask for a certificate of the client, and so tell clients apart.
+    func offersCertificate(to request: TransferRequest) -> Bool {
+        if request.tls?.clientCertificate != nil { return true }
+        guard let curl = self as? CurlTransport, request.url.scheme?.asciiLowercased == "https" else { return false }
+        return curl.configuration.clientCertificate != nil && curl.configuration.offersIdentity(to: request)
     }
 }

@@ -97,8 +97,11 @@ extension ObjectCache {
         for make in patient { make.enter(.writing) }
         let step = lead.calls.values.first?.step ?? lead.step
         let keepsBytes = writers.contains(where: \.keepsBytes)
-        let write = WriteWork(object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient, in: self)
-        for lease in makes.compactMap(\.lease) { (lease.outcome, lease.write) = (.kept, write.pending) }
+        let leases = makes.compactMap(\.lease)
+        let write = WriteWork(
+            object, lead.origin, step, lead.claim, keepsBytes: keepsBytes, for: patient,
+            sharing: Lease.sharing(for: leases), in: self)
+        for lease in leases { (lease.outcome, lease.write) = (.kept, write.pending) }
         write.enter()
     }
 

@@ -107,6 +107,8 @@ package final class ObjectSource: Sendable {
         Lease(key, for: work, in: store(of: key))
     }
 
+    func mayBeShared(_ request: DataRequest) -> Bool { call(request).mayBeShared }
+
     func waitsForDisk(_ request: DataRequest) -> Bool {
         (hasDisk || keepsForms) && request.waitsForDiskWrite && call(request).keepsOnDisk
     }
@@ -148,7 +150,7 @@ package final class ObjectSource: Sendable {
 
     func keep(
         _ form: Data, for key: CacheKey, madeOf basis: Provenance, _ request: DataRequest, _ claim: Claim?,
-        whenWritten: @escaping @Sendable (_ isOnDisk: Bool) -> Void
+        _ sharing: Sharing?, whenWritten: @escaping @Sendable (_ isOnDisk: Bool) -> Void
     ) {
         let info = basis.info
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
@@ -159,7 +161,7 @@ package final class ObjectSource: Sendable {
         store.add(
             value, for: key, call, onDisk: !request.isForThisProcess, request.durability, claim: claim,
             by: basis.call, stored: info.storedDate, whenWritten: whenWritten)
-        if call.mayBeShared { store.share(value, for: key, call, stored: info.storedDate, claim) }
+        if call.mayBeShared { store.share(value, for: key, call, stored: info.storedDate, claim, sharing) }
     }
 
     func add(_ data: Data, for request: DataRequest, _ claim: Claim) {

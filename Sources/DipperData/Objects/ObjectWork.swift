@@ -350,15 +350,14 @@ extension ObjectWork {
     }
 
     func failed(_ run: StepWork, _ error: DipperError) {
-        guard error.isOfBytes else { return fail(error) }
         switch run.source {
-        case .form, .bytes(_, _, orForm: .some):
-            // The stored form is bad, and is made again.
+        case .form where !error.isOfRequest, .bytes(_, _, orForm: .some) where !error.isOfRequest:
+            // The stored form is bad, or too large for this cache if another has made it, and is made again.
             if isValid { origin.source.discard(step.key(origin.dataKey)) }
             earlier = nil
             return descend()
         case .bytes(_, let basis, orForm: nil):
-            guard step.programs == nil else { break }
+            guard step.programs == nil, error.isOfBytes else { break }
             // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
             isClosed = true
             guard let supply, origin.policy != .cacheOnly else { break }
@@ -373,7 +372,7 @@ extension ObjectWork {
             self.supply = nil
             beginFetch(after: isRenewal ? nil : (supply, error))
             return supply.leave(self)
-        case .object: break
+        default: break
         }
         fail(error)
     }
@@ -383,6 +382,7 @@ extension ObjectWork {
 extension ObjectWork: LeasedWork {
     var queue: FetchQueue { wants.highest.queue }
     var mayWaitForOthers: Bool { true }
+    var mayBeShared: Bool { origin.source.mayBeShared(origin.request) }
 
     func admitted() { if stage == .looking || stage == .elsewhere { descend() } }
 

@@ -15,12 +15,15 @@ final class WriteWork: SharedWork {
     var ticket: Workers.Ticket?
     /// Tells other processes whether the stored form is on disk.
     nonisolated let pending = PendingWrite()
+    /// Tells other machines whether a tier has it.
+    private nonisolated let sharing: Mutex<Sharing?>
     private nonisolated let begun = Atomic(false)
 
     init(
         _ object: MadeObject, _ origin: Origin, _ step: any ObjectStep, _ claim: Claim? = nil, keepsBytes: Bool = true,
-        for makes: [ObjectWork] = [], in cache: ObjectCache
+        for makes: [ObjectWork] = [], sharing: Sharing? = nil, in cache: ObjectCache
     ) {
+        self.sharing = Mutex(sharing)
         (self.cache, self.object, self.origin, self.step, self.claim) = (cache, object, origin, step, claim)
         (self.keepsBytes, self.makes) = (keepsBytes, makes)
     }
@@ -29,6 +32,8 @@ final class WriteWork: SharedWork {
 
     nonisolated var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
     nonisolated var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
+
+    fileprivate nonisolated func takeSharing() -> Sharing? { sharing.withLock { $0.take() } }
 
     /// Returns whether the caller may carry out or drop the write: the first one may.
     nonisolated func take() -> Bool { !begun.exchange(true, ordering: .acquiringAndReleasing) }
@@ -111,6 +116,7 @@ extension ObjectCache {
     /// - Parameter written: called with whether a stored form that should be on disk is not.
     fileprivate func perform(_ write: WriteWork, written: @escaping @Sendable (_ isLost: Bool) -> Void) {
         let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
+        let sharing = write.takeSharing()
         let mayWrite = { @Sendable in
             object.isAdded ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true
         }
@@ -134,7 +140,7 @@ extension ObjectCache {
                 return end(false, false)
             }
             source.keep(
-                form, for: key, madeOf: object.basis, request, write.claim
+                form, for: key, madeOf: object.basis, request, write.claim, sharing
             ) { isOnDisk in
                 if write.isAwaited { end(!isOnDisk, isOnDisk) } else { write.pending.end(isOnDisk: isOnDisk) }
             }

@@ -5,7 +5,7 @@ import Foundation
 /// Its metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
 /// seconds; NaN for none; a fixed time in seconds since 1970, negated), generated and fresh until (Float64, seconds
 /// since 1970; infinities for ever and never), family (UInt64), status (UInt32; its highest bit says that tiers that
-/// others read may have the entry), key, URLs (``Addresses``), number of header fields (UInt32), then name and value of
+/// others read may have the entry, the next one that a shared cache would not have kept it), key, URLs (``Addresses``), number of header fields (UInt32), then name and value of
 /// each; number of request fields that chose the answer (UInt32, all bits set if there is only one answer), then of each
 /// its name, 1 or 0 (UInt32) for whether the request had it, and its value. Those of a compressed body end with its length when decompressed (UInt64). Texts are a UInt32 length in
 /// bytes and UTF-8.
@@ -26,7 +26,8 @@ struct EntryRecord {
         bytes.append(value: info.freshness.generated.bitPattern)
         bytes.append(value: info.freshness.until.bitPattern)
         bytes.append(value: info.family)
-        bytes.append(value: UInt32(clamping: info.status) | (info.audience == .everybody ? Self.sharedMark : 0))
+        let mark = info.audience == .everybody ? Self.sharedMark : info.audience == .client ? Self.clientMark : 0
+        bytes.append(value: UInt32(clamping: info.status) | mark)
         bytes.append(text: key.string)
         bytes.append(text: Addresses(info).text)
         bytes.append(value: UInt32(clamping: info.headers.fields.count))
@@ -46,6 +47,7 @@ struct EntryRecord {
     }
 
     fileprivate static let sharedMark: UInt32 = 1 << 31
+    fileprivate static let clientMark: UInt32 = 1 << 30
 
     /// Decodes a record that has been checked; the parameters are those of
     /// ``RecordFormat/decode(_:_:for:begun:limit:)``.
@@ -132,11 +134,13 @@ private struct RecordReader {
             }
         }
         let info = EntryInfo(
-            url: addresses.url, asked: addresses.asked, status: Int(status & ~EntryRecord.sharedMark),
+            url: addresses.url, asked: addresses.asked,
+            status: Int(status & ~(EntryRecord.sharedMark | EntryRecord.clientMark)),
             headers: HTTPHeaders(fields), stored: stored,
             freshness: Freshness(generated: generated, until: until),
             variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family,
-            audience: status & EntryRecord.sharedMark == 0 ? .cache : .everybody, begun: begun)
+            audience: status & EntryRecord.sharedMark != 0
+                ? .everybody : status & EntryRecord.clientMark != 0 ? .client : .cache, begun: begun)
         return EntryRecord(
             key: key, value: StoredData(data: Data(), info: info),
             lifetime: Lifetime(expires: expires, accessExtension: added.isNaN ? nil : added))

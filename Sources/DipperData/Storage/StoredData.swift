@@ -21,7 +21,9 @@ package enum Audience: Sendable, Comparable {
     case asker
     /// The calls that wait for it.
     case waiting
-    /// All calls of this cache, which may keep it.
+    /// The calls of this cache, which may keep it, but not those that follow the rules of a shared cache.
+    case client
+    /// All calls of this cache.
     case cache
     /// Also those of other caches: it may be kept in tiers that others read.
     case everybody

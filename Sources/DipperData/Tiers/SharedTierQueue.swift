@@ -60,11 +60,11 @@ struct SharedTierQueue {
 /// The changes that a tier has yet to carry out, the latest of each name: in order, a few at a time, one of each name.
 struct TierChanges: Sendable {
     enum Change: Sendable {
-        case store(Data, until: Date?)
+        case store(Data, until: Date?, Sharing?)
         case remove
 
         /// In bytes; 1 for an empty record, so that it counts as a record.
-        fileprivate var size: Int { if case .store(let record, _) = self { max(1, record.count) } else { 0 } }
+        fileprivate var size: Int { if case .store(let record, _, _) = self { max(1, record.count) } else { 0 } }
     }
 
     private static let mostRunning = 4

@@ -11,6 +11,8 @@ final class SharedTiers: Sendable {
         var queues: [SharedTierQueue]
         /// When entries were removed, in seconds since 1970, by their names: others may have stored forms of them.
         var removals: [String: TimeInterval] = [:]
+        /// Forms of earlier bytes count as absent, because some of those removals are forgotten.
+        var formsHiddenBefore = -TimeInterval.infinity
         var isClosed = false
         var runningLookUps = 0
         var urgentLookUps = Deque<LookUp>()
@@ -21,6 +23,8 @@ final class SharedTiers: Sendable {
     private static let recordLimit = 8 << 20
     private static let mostLookUps = 32
     private static let mostRemovals = 16_384
+    /// The time for which a tier keeps an entry that is stale, in seconds.
+    private static let staleLife: TimeInterval = 7 * 86_400
     private static let changeTimeLimit = Duration.seconds(5)
 
     private let tiers: [any Tier]
@@ -86,7 +90,8 @@ final class SharedTiers: Sendable {
             let hiddenBefore = state.withLock { state in
                 max(
                     state.queues[index].hiddenBefore(name),
-                    original.flatMap { state.removals[$0.digest] } ?? -.infinity)
+                    original.map { max(state.removals[$0.digest] ?? -.infinity, state.formsHiddenBefore) } ?? -.infinity
+                )
             }
             // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`
             guard let record, record.key == key, record.value.info.stored >= hiddenBefore else { continue }
@@ -102,7 +107,7 @@ final class SharedTiers: Sendable {
             if let change = state.queues[index].changes[name] { return (change, false) }
             return (nil, state.queues[index].health.admits(at: moment))
         }
-        if case .store(let record, _) = change { return record }
+        if case .store(let record, _, _) = change { return record }
         guard isAsked else { return nil }
         let result = await time.limit(timeLimit) { try await tier.record(named: name) }
         ended(result, in: index)
@@ -111,25 +116,31 @@ final class SharedTiers: Sendable {
 
     // MARK: Changing
 
-    func store(_ record: EntryRecord, claim: Claim?) {
+    /// - Parameter sharing: is told, and let go of by then, when a tier has the record.
+    func store(_ record: EntryRecord, claim: Claim?, _ sharing: Sharing?) {
         guard record.value.data.count <= Self.recordLimit, let (body, trailer) = try? format.encode(record),
             body.count + trailer.count <= Self.recordLimit
         else { return }
-        let expires = record.lifetime.expires
+        // A stale entry can be confirmed, but not for ever.
+        let info = record.value.info
+        let expires = min(record.lifetime.expires, max(info.stored, info.freshness.until) + Self.staleLife)
         let expiration = expires == .infinity ? nil : Date(timeIntervalSince1970: expires)
         change(
-            .store(body + trailer, until: expiration), of: record.key, permit: Permit(record.value.info, claim))
+            .store(body + trailer, until: expiration, sharing), of: record.key, permit: Permit(info, claim))
     }
 
     /// This process finds the record no longer.
-    func remove(_ key: CacheKey) {
-        if !key.isDerived {
+    /// - Parameter hidesForms: whether it also ignores the forms that others have made of the bytes until now.
+    func remove(_ key: CacheKey, hidesForms: Bool) {
+        if hidesForms, !key.isDerived {
             let (name, end) = (key.digest, afterNow)
             state.withLock { state in
                 state.removals[name] = end
                 guard state.removals.count > Self.mostRemovals else { return }
-                state.removals = [:]
-                for index in tiers.indices { state.queues[index].hideAll(before: end) }
+                // The older half is forgotten, and with it the older forms. The entries themselves are gone.
+                let middle = state.removals.values.sorted()[Self.mostRemovals / 2]
+                state.removals = state.removals.filter { $0.value > middle }
+                state.formsHiddenBefore = middle
             }
         }
         change(.remove, of: key)
@@ -162,8 +173,9 @@ final class SharedTiers: Sendable {
             Task {
                 let result = await time.limit(Self.changeTimeLimit) {
                     switch change {
-                    case .store(let record, let expiration):
+                    case .store(let record, let expiration, let sharing):
                         try await tier.store(record, named: name, until: expiration)
+                        sharing?.isDone.store(true, ordering: .relaxed)
                     case .remove: try await tier.removeRecord(named: name)
                     }
                 }
@@ -175,7 +187,9 @@ final class SharedTiers: Sendable {
     /// - Parameter name: of a record that was changed; `nil` after a look-up.
     private func ended<Value>(_ result: Result<Value, any Error>, of name: String? = nil, in index: Int) {
         let moment = time.now()
-        let failure: (any Error)? = if case .failure(let error) = result { error } else { nil }
+        var failure: (any Error)? = if case .failure(let error) = result { error } else { nil }
+        // A tier without room works.
+        if failure as? DipperError == .notWritten { failure = nil }
         let isFailure = failure != nil
         let (begins, wakes, settled) = state.withLock { state in
             let begins = state.queues[index].ended(name, isFailure: isFailure, at: moment)
@@ -215,6 +229,17 @@ final class SharedTiers: Sendable {
         await settle()
         for rest in state.withLock({ $0.queues.compactMap(\.rest) }) { rest.cancel() }
     }
+}
+
+/// Tells whether a tier has a record, once no tier is about to store it any more: however it is dropped, it ends here.
+final class Sharing: Sendable {
+    fileprivate let isDone = Atomic(false)
+    private let tell: @Sendable (_ isDone: Bool) -> Void
+
+    init(_ tell: @escaping @Sendable (_ isDone: Bool) -> Void) { self.tell = tell }
+
+    // Perhaps under a lock.
+    deinit { Loop.post { [tell, isDone = isDone.load(ordering: .relaxed)] in tell(isDone) } }
 }
 
 extension TimeSource {

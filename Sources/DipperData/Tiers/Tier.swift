@@ -40,7 +40,9 @@ public protocol Tier: Sendable {
     /// - Parameters:
     ///   - record: bytes that only a cache can read.
     ///   - name: the name under which every cache looks for the record.
-    ///   - expiration: the time from which no cache uses the record; `nil` for never.
+    ///   - expiration: the time from which the record is of no use: when the entry expires, or a week after it has become
+    ///     stale; `nil` for never.
+    /// - Throws: ``DipperError/notWritten`` if there is no room, which is no failure of the tier.
     func store(_ record: Data, named name: String, until expiration: Date?) async throws
 
     /// Removes the record of a name, if there is one.
