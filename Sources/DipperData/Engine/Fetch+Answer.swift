@@ -125,6 +125,7 @@ extension Fetch {
     ) -> EntryInfo {
         let chain = run.attempt.chain
         let received = engine.now().timeIntervalSince1970
+        let control = CacheControl(response: response.headers, isShared: call.freshness.isShared)
         // An answer to this request alone is not kept, so there are no variants to choose from.
         let variant = Variant(vary: chain.vary(with: response.headers), request: run.sent)
         let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
@@ -134,10 +135,10 @@ extension Fetch {
             freshness: isStandIn
                 ? Freshness(generated: received, until: received)
                 : engine.store.freshness(
-                    of: response, call, requested: run.requested, received: received, after: chain),
+                    of: response, call, requested: run.requested, received: received, after: chain, control),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
-            audience: min(limit, audience(of: response, run, call)), begun: findings.claim?.begun ?? RemovalHistory.now,
-            leased: lease?.begin ?? .infinity)
+            audience: min(limit, audience(of: response, run, call, control)),
+            begun: findings.claim?.begun ?? RemovalHistory.now, leased: lease?.begin ?? .infinity, control: control)
     }
 
     /// The fields of a call, with a mark of the credentials that its own did not name.
@@ -148,20 +149,22 @@ extension Fetch {
     }
 
     /// Returns the calls that an answer may serve, by the policy of its call, and for other caches as a shared cache would.
-    func audience(of response: TransferResponse, _ run: Run, _ call: Call) -> Audience {
+    func audience(
+        of response: TransferResponse, _ run: Run, _ call: Call, _ control: CacheControl
+    ) -> Audience {
         // What a provider brings is no answer of a server, and perhaps the program's own.
         if sources.provider != nil { return .cache }
         let (policy, chain, fields) = (call.freshness, run.attempt.chain, sent(run, for: call))
         let (status, headers) = (response.status, response.headers)
         if policy.isShared {
             guard chain.mayStore(ignoresServer: false, request: fields, isShared: true),
-                Storing.allows(status: status, request: fields, response: headers, isShared: true)
+                Storing.allows(status: status, request: fields, response: headers, isShared: true, control)
             else { return .asker }
         }
         let mayStore =
             policy.ignoresServer
             ? (200...299).contains(status) && status != 206
-            : Storing.mayStore(status: status, request: fields, response: headers, isShared: policy.isShared)
+            : Storing.mayStore(status: status, request: fields, response: headers, isShared: policy.isShared, control)
         guard mayStore, chain.mayStore(ignoresServer: policy.ignoresServer) else { return .waiting }
         // Without the server's rules an entry has no variants, by which others would choose.
         guard engine.store.tiers != nil, call.mayBeShared, !policy.ignoresServer || headers.varying.isEmpty,
@@ -294,7 +297,7 @@ extension DataResponse {
     fileprivate func forOthers(_ call: Call) -> DataResponse {
         guard call.freshness.isShared else { return self }
         return DataResponse(
-            StoredData(data: data, info: info.with(Storing.fields(of: headers, isShared: true))), source: source,
+            StoredData(data: data, info: info.with(info.fields(isShared: true))), source: source,
             attempts: attempts, metrics: metrics, revalidation: revalidation, asked: askedSource)
     }
 }

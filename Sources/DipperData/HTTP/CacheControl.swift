@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// The directives of `Cache-Control` (RFC 9111, section 5.2; RFC 5861; RFC 8246), or for a shared cache those of
 /// `CDN-Cache-Control` in their place (RFC 9213).
@@ -34,9 +33,6 @@ struct CacheControl: Sendable, Hashable {
     var maxStale: TimeInterval?
     var onlyIfCached = false
 
-    /// The last line and its directives: most answers of a server say the same.
-    private static let latest = Mutex<(line: String, control: CacheControl)>(("", CacheControl(lines: [])))
-
     /// In seconds, by the directives alone.
     var lifetime: TimeInterval? { isShared ? sharedMaxAge ?? maxAge : maxAge }
 
@@ -57,21 +53,7 @@ struct CacheControl: Sendable, Hashable {
     }
 
     init(response: HTTPHeaders) {
-        let lines = response.values("Cache-Control")
-        guard lines.count == 1, let line = lines.first else {
-            self.init(lines: lines)
-            return
-        }
-        if let known = Self.latest.withLock({ $0.line.utf8.elementsEqual(line.utf8) ? $0.control : nil }) {
-            self = known
-        } else {
-            self.init(lines: lines)
-            Self.latest.withLock { [self] in $0 = (line, self) }
-        }
-    }
-
-    private init(lines: [String]) {
-        let list = FieldList(lines)
+        let list = FieldList(response.values("Cache-Control"))
         self.init(directives: list.members.map { Directive($0) })
         // The unread rest may forbid storing.
         if list.isCut { noStore = true }
