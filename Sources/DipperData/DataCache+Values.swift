@@ -158,7 +158,7 @@ extension DataCache {
             ObjectCache(
                 engine, memory: memory,
                 workers: Workers(name: JoinableThread.name(configuration.name, "values"), threads: 2)))
-        _ = store.listener.storeIfNil(StoreListener { [weak made] key in made?.forget(key) })
+        _ = store.onReplaced.storeIfNil(Reference { [weak made] key in made?.forget(key) })
         return made
     }
 }

@@ -191,11 +191,16 @@ struct DiskFailureTests {
     }
 
     /// Another process that holds the index until it ends.
-    private func hold() async throws -> LineTool {
+    /// - Parameter isClosing: whether the index cannot even be read, as while the last process that has it open closes it.
+    private func hold(isClosing: Bool = false) async throws -> LineTool {
         let program = """
-            import sqlite3, sys
-            index = sqlite3.connect(sys.argv[1], isolation_level=None)
-            index.execute('BEGIN IMMEDIATE')
+            import fcntl, sqlite3, sys
+            if \(isClosing ? "True" : "False"):
+                index = open(sys.argv[1], 'r+b')
+                fcntl.lockf(index, fcntl.LOCK_EX, 510, 0x40000002)
+            else:
+                index = sqlite3.connect(sys.argv[1], isolation_level=None)
+                index.execute('BEGIN IMMEDIATE')
             print('held', flush=True)
             sys.stdin.readline()
             """
@@ -227,6 +232,22 @@ struct DiskFailureTests {
         let again = await test.reopened()
         expectChanged(again.cache)
         #expect(await again.cache.verify().isSound)
+    }
+
+    @Test(
+        "a read that comes before the index is open waits until another process has closed it", .timeLimit(.minutes(1)))
+    func closing() async throws {
+        await (try await filled()).cache.shutdown()
+        let holder = try await hold(isClosing: true)
+        let (test, begun) = (TestCache(folder: folder), Gate())
+        let read = Task.detached {
+            begun.open()
+            return (test.cache.readData(for: "b"), test.cache.diskCount)
+        }
+        await begun.pass()
+        holder.end()
+        #expect(await read.value == (DiskBytes.of(9_000, "b"), 3))
+        await test.cache.shutdown()
     }
 
     @Test(

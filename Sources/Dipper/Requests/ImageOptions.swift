@@ -133,10 +133,3 @@ public struct ImageOptions: Sendable {
             && SizedURLs.areEqual(sizes, other.sizes) && showsOtherSizes == other.showsOtherSizes
     }
 }
-
-/// A value outside its owner, which stays small, or can be made later.
-final class Reference<Value: ~Copyable & Sendable>: Sendable {
-    let value: Value
-
-    init(_ value: consuming Value) { self.value = value }
-}

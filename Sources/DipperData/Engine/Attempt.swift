@@ -4,11 +4,10 @@ import Synchronization
 /// The requests that one source takes, from the first one to the answer that counts. A value that sends nothing.
 struct Attempt: Sendable {
     enum Step: Sendable {
-        case answer(TransferResponse)
-        case notModified(TransferResponse)
+        case notModified
         case again
-        case redirect(to: URL, TransferResponse)
-        case challenge(String, TransferResponse)
+        case redirect(to: URL)
+        case challenge(String)
         case failed(DipperError)
     }
 
@@ -117,7 +116,9 @@ struct Attempt: Sendable {
 
     var wantsCredentials: Bool { hooks.credentials != nil && !isAnonymous }
 
-    mutating func received(_ response: TransferResponse) -> Step {
+    /// Returns the step that follows; `nil` if the answer counts.
+    /// - Parameter response: becomes the whole answer if the server has sent the missing part.
+    mutating func received(_ response: inout TransferResponse) -> Step? {
         if hooks.followsRedirects,
             let target = Redirect.target(of: response.status, headers: response.headers, from: sentURL)
         {
@@ -132,54 +133,58 @@ struct Attempt: Sendable {
                 if hooks.redirectHandler == nil, Redirect.isDowngrade(from: sentURL, to: url) {
                     return .failed(.insecureRedirect)
                 }
-                return .redirect(to: url, response)
+                return .redirect(to: url)
             }
         }
         switch response.status {
-        case 200...205, 207...303, 305...399: return .answer(response)
+        case 200...205, 207...303, 305...399: return nil
         case 304:
             guard let stored = asked else { break }
-            if Refreshing.concerns(stored.info.headers, response.headers) { return .notModified(response) }
+            if Refreshing.concerns(stored.info.headers, response.headers) { return .notModified }
         case 206:
-            if asksForRange, continued == nil { return .answer(response) }
+            if asksForRange, continued == nil { return nil }
             // A part that is the whole is the whole.
-            if let whole = response.whole { return .answer(whole) }
+            if let whole = response.whole {
+                response = whole
+                return nil
+            }
             guard continued != nil else {
                 return takesBack()
                     ? .again : .failed(.malformedResponse.with(detail: "a part that was not asked for"))
             }
-            if let step = continuation(response) { return step }
-            partial = nil
-            return .again
+            return join(&response)
         case 416 where continued != nil:
             partial = nil
             return .again
         case 401:
             if wantsCredentials, hooks.credentials?.canAnswer == true, !hasAnsweredChallenge {
-                return .challenge(response.headers.list("WWW-Authenticate").joined(separator: ", "), response)
+                return .challenge(response.headers.list("WWW-Authenticate").joined(separator: ", "))
             }
         // Through a tunnel, it would be the server that answers.
         case 407 where proxy?.canAnswer == true && sentURL.scheme?.asciiLowercased == "http":
-            return .challenge(response.headers.list("Proxy-Authenticate").joined(separator: ", "), response)
+            return .challenge(response.headers.list("Proxy-Authenticate").joined(separator: ", "))
         // The resource is gone, however it is asked for; a busy server is not asked again at once.
-        case 404, 410, 429: return .answer(response)
+        case 404, 410, 429: return nil
         default:
             break
         }
-        return takesBack() ? .again : .answer(response)
+        return takesBack() ? .again : nil
     }
 
-    /// `nil` if the answer does not continue the partial body.
-    private mutating func continuation(_ response: TransferResponse) -> Step? {
-        guard let continued, let longer = continued.continued(by: response), let total = longer.total else {
+    /// Joins the part to the partial body; one that does not continue it is the reason to ask for the whole.
+    private mutating func join(_ response: inout TransferResponse) -> Step? {
+        guard let continued, let longer = continued.continued(by: response), let total = longer.total,
+            longer.count <= total
+        else {
+            partial = nil
+            return .again
+        }
+        if longer.count == total {
+            response = TransferResponse(
+                status: 200, headers: longer.headers, body: longer.bytes, metrics: response.metrics)
             return nil
         }
-        guard longer.count < total else {
-            guard longer.count == total else { return nil }
-            return .answer(
-                TransferResponse(status: 200, headers: longer.headers, body: longer.bytes, metrics: response.metrics))
-        }
-        self.partial = longer
+        partial = longer
         // Otherwise a server could have the rest asked for byte by byte.
         let isProgress = (longer.count - continued.count) >= (total - continued.count) / Self.leastContinuations
         return isProgress ? .again : .failed(.truncated)

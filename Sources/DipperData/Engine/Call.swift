@@ -137,7 +137,7 @@ final class Call: Sendable {
 
     func answer(_ info: EntryInfo) -> StoredAnswer {
         StoredAnswer(
-            status: info.status, headers: info.headers, freshness: info.freshness, isShared: freshness.isShared,
+            freshness: info.freshness, control: info.control(isShared: freshness.isShared),
             isForClient: info.audience == .client)
     }
 
@@ -155,15 +155,6 @@ final class Call: Sendable {
             cachePolicy == .cacheOnly && info.isChosen(by: request.headers)
                 && answer(info).mayServeDisconnected(for: request.headers)
         }
-    }
-}
-
-final class StoreListener: Sendable {
-    /// Called with the key of each entry that takes the place of an earlier one, outside of locks.
-    let replaced: @Sendable (CacheKey) -> Void
-
-    init(_ replaced: @escaping @Sendable (CacheKey) -> Void) {
-        self.replaced = replaced
     }
 }
 

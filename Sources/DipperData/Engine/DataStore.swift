@@ -46,9 +46,10 @@ final class DataStore: Sendable {
     private let thread = DispatchQueue(label: "dipper.store")
     private let defaults: StoreDefaults
     let now: @Sendable () -> Date
-    let listener = AtomicLazyReference<StoreListener>()
-    /// Whether memory may have a failure: nearly always no call need look.
-    private let hasFailures = Atomic(false)
+    /// Called with the key of each entry that takes the place of an earlier one, outside of locks.
+    let onReplaced = AtomicLazyReference<Reference<@Sendable (CacheKey) -> Void>>()
+    /// Whether memory may have a failure or a partial body: nearly always nobody need look.
+    private let hasRemnants = Atomic(false)
 
     init(
         memory: MemoryTier<StoredData>, disk: DiskTier?, remnants: MemoryTier<StoredData>, tiers: SharedTiers? = nil,
@@ -295,10 +296,11 @@ final class DataStore: Sendable {
         _ sharing: Sharing?, whenWritten: @escaping @Sendable (Bool) -> Void
     ) {
         let info = value.info
-        let present = known?.value.info ?? memory.part(of: key) { $0.info }
         var family = info.family
         var place = key
-        if let variant = info.variant, let present, let other = present.variant, other.names == variant.names {
+        if let variant = info.variant, let present = known?.value.info ?? memory.part(of: key, { $0.info }),
+            let other = present.variant, other.names == variant.names
+        {
             family = present.family
             if other != variant {
                 place = key.variant(variant.selection, family: family)
@@ -318,8 +320,7 @@ final class DataStore: Sendable {
         let kept = StoredData(
             data: value.data,
             info: info.with(
-                Storing.fields(of: info.headers, isShared: call.freshness.isShared),
-                family: info.variant == nil ? 0 : family))
+                info.fields(isShared: call.freshness.isShared), family: info.variant == nil ? 0 : family))
         add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch, whenWritten: whenWritten)
         if place != key { dropPartial(of: key) }
         share(kept, for: place, call, stored: now(), claim, sharing)
@@ -338,7 +339,7 @@ final class DataStore: Sendable {
 
     func freshness(
         of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
-        after chain: RedirectChain
+        after chain: RedirectChain, _ control: CacheControl
     ) -> Freshness {
         guard case .http(let byDefault, let isShared) = call.freshness.rule else { return .always(from: received) }
         // If the server says nothing, an expiration of the caller's own holds.
@@ -347,7 +348,7 @@ final class DataStore: Sendable {
             isLimited ? .infinity : byDefault?.lifetime(from: Date(timeIntervalSince1970: received))
         let own = Freshness(
             status: response.status, headers: response.headers, requested: requested, received: received,
-            defaultLifetime: lifetime, isShared: isShared)
+            defaultLifetime: lifetime, isShared: isShared, control)
         return chain.freshness(own, defaultLifetime: lifetime, isShared: isShared)
     }
 
@@ -363,25 +364,27 @@ final class DataStore: Sendable {
     ) {
         let now = now()
         history.store(at: now.timeIntervalSince1970)
-        guard history.supersede(key, by: claim, isLatest: isLatest) else {
+        let record = onDisk && disk != nil ? diskRecord(value, for: key, call, stored: stored ?? now) : nil
+        let takesPlace = { [history] in history.supersede(key, by: claim, isLatest: isLatest) }
+        guard claim?.maySupersede(isLatest: isLatest) != false,
+            // The disk comes first: entries that are read from it go to memory, and must not be the version before. A
+            // call that waits for the entry on disk finds the earlier one with its right, or this one.
+            record.flatMap({
+                disk?.write(
+                    $0, durability, claim: claim, isLatest: isLatest, by: fetch, if: takesPlace, whenDone: whenWritten)
+            }) ?? takesPlace()
+        else {
             return settle(key, call, durability, whenDone: whenWritten ?? { _ in })
         }
-        remnants.remove(key)
-        // The disk comes first: entries that are read from it go to memory, and must not be the version before.
-        if onDisk, let disk {
-            if let record = diskRecord(value, for: key, call, stored: stored ?? now) {
-                disk.write(record, durability, claim: claim, isLatest: isLatest, by: fetch, whenDone: whenWritten)
-            } else {
-                disk.remove(key)
-                whenWritten?(false)
-            }
-        } else {
+        if record == nil {
+            if onDisk { disk?.remove(key) }
             whenWritten?(false)
         }
+        dropRemnant(of: key)
         memory.insert(
             value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call),
             permit: Permit(value.info, claim, isLatest: isLatest))
-        listener.load()?.replaced(key)
+        onReplaced.load()?.value(key)
     }
 
     func settle(
@@ -463,20 +466,31 @@ final class DataStore: Sendable {
         let lifetime = Lifetime(expires: info.freshness.until, accessExtension: nil)
         let record = EntryRecord(key: key, value: value, lifetime: lifetime)
         if let disk { disk.keepFailure(record, claim: claim, whenDone: whenWritten) } else { whenWritten(false) }
-        hasFailures.store(true, ordering: .relaxed)
+        keepRemnant(record, claim, andIn: disk == nil ? [] : .disk)
+    }
+
+    private func keepRemnant(_ record: EntryRecord, _ claim: Claim, andIn others: CacheTiers = []) {
+        // First, so that a removal that does not see it has revoked the claim.
+        hasRemnants.store(true, ordering: .sequentiallyConsistent)
+        let value = record.value
         remnants.insert(
-            value, for: key, cost: value.cost(for: key), lifetime: lifetime,
-            permit: Permit(info, claim, isLatest: true, andIn: disk == nil ? [] : .disk))
+            value, for: record.key, cost: value.cost(for: record.key), lifetime: record.lifetime,
+            permit: Permit(value.info, claim, isLatest: true, andIn: others))
+    }
+
+    private func dropRemnant(of key: CacheKey) {
+        if hasRemnants.load(ordering: .sequentiallyConsistent) { remnants.remove(key) }
     }
 
     /// Whether what is removed from some tiers is forgotten here as well: beside a disk tier, memory has what the disk has.
     private func haveRemnants(_ tiers: CacheTiers) -> Bool {
-        tiers.contains(.memory) || disk != nil && tiers.contains(.disk)
+        hasRemnants.load(ordering: .sequentiallyConsistent)
+            && (tiers.contains(.memory) || disk != nil && tiers.contains(.disk))
     }
 
     /// The failure that this process has seen, also if it is on disk.
     func failureInMemory(of key: CacheKey) -> EntryInfo? {
-        guard hasFailures.load(ordering: .relaxed) else { return nil }
+        guard hasRemnants.load(ordering: .relaxed) else { return nil }
         return remnants.peek(key) { copy $0 }.flatMap { Remnant($0)?.failure }
     }
 
@@ -491,11 +505,8 @@ final class DataStore: Sendable {
     ) {
         disk?.keepPartial(partial, for: key, asked: asked, isArriving: isArriving, claim: claim)
         guard disk == nil, !isArriving else { return whenDone() }
-        let keep = { @Sendable [now, remnants] in
-            let record = EntryRecord(partial, for: key, asked: asked, now: now(), body: partial.unpooled)
-            remnants.insert(
-                record.value, for: key, cost: record.value.cost(for: key), lifetime: record.lifetime,
-                permit: Permit(record.value.info, claim, isLatest: true))
+        let keep = { @Sendable [self] in
+            keepRemnant(EntryRecord(partial, for: key, asked: asked, now: now(), body: partial.unpooled), claim)
             whenDone()
         }
         // Joining parts takes time by their size.
@@ -509,7 +520,7 @@ final class DataStore: Sendable {
 
     func dropPartial(of key: CacheKey) {
         disk?.dropPartial(of: key)
-        remnants.remove(key)
+        dropRemnant(of: key)
     }
 
     // MARK: Removing
@@ -530,7 +541,7 @@ final class DataStore: Sendable {
         if haveRemnants(tiers) { remnants.remove(key) }
         if tiers.contains(.memory) {
             memory.remove(key)
-            listener.load()?.replaced(key)
+            onReplaced.load()?.value(key)
         }
         if tiers.contains(.shared) { self.tiers?.remove(key, hidesForms: hidesForms) }
     }
@@ -558,7 +569,7 @@ final class DataStore: Sendable {
         if haveRemnants(tiers) { remnants.removeAll { $0.info.isOf(address) } }
         if tiers.contains(.memory) {
             keys += memory.removeAll { $0.info.isOf(address) }
-            if let listener = listener.load() { for key in keys { listener.replaced(key) } }
+            if let onReplaced = onReplaced.load()?.value { for key in keys { onReplaced(key) } }
         }
         history.removeAll(of: address, from: tiers)
         if tiers.contains(.shared) { for key in keys + forms { self.tiers?.remove(key, hidesForms: true) } }

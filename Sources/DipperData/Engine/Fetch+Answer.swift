@@ -126,6 +126,7 @@ extension Fetch {
     ) -> EntryInfo {
         let chain = run.attempt.chain
         let received = engine.now().timeIntervalSince1970
+        let control = CacheControl(response: response.headers, isShared: call.freshness.isShared)
         // An answer to this request alone is not kept, so there are no variants to choose from.
         let variant = Variant(vary: chain.vary(with: response.headers), request: run.sent)
         let isKeptByVariant = variant?.isUnmatchable == false && !call.freshness.ignoresServer
@@ -135,10 +136,10 @@ extension Fetch {
             freshness: isStandIn
                 ? Freshness(generated: received, until: received)
                 : engine.store.freshness(
-                    of: response, call, requested: run.requested, received: received, after: chain),
+                    of: response, call, requested: run.requested, received: received, after: chain, control),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
-            audience: min(limit, audience(of: response, run, call)), begun: findings.claim?.begun ?? RemovalHistory.now,
-            leased: lease?.begin ?? .infinity)
+            audience: min(limit, audience(of: response, run, call, control)),
+            begun: findings.claim?.begun ?? RemovalHistory.now, leased: lease?.begin ?? .infinity, control: control)
     }
 
     /// The fields of a call, with a mark of the credentials that its own did not name.
@@ -149,17 +150,19 @@ extension Fetch {
     }
 
     /// Returns the calls that an answer may serve, by the policy of its call, and for other caches as a shared cache would.
-    func audience(of response: TransferResponse, _ run: Run, _ call: Call) -> Audience {
+    func audience(
+        of response: TransferResponse, _ run: Run, _ call: Call, _ control: CacheControl
+    ) -> Audience {
         // What a provider brings is no answer of a server, and perhaps the program's own.
         if sources.provider != nil { return .cache }
         let (policy, chain, fields) = (call.freshness, run.attempt.chain, sent(run, for: call))
         let (status, headers) = (response.status, response.headers)
-        let isForAll = run.isForAll(response, fields)
+        let isForAll = run.isForAll(response, fields, control)
         if policy.isShared, !isForAll { return .asker }
         let mayStore =
             policy.ignoresServer
             ? (200...299).contains(status) && status != 206
-            : Storing.mayStore(status: status, request: fields, response: headers, isShared: policy.isShared)
+            : Storing.mayStore(status: status, request: fields, response: headers, isShared: policy.isShared, control)
         guard mayStore, chain.mayStore(ignoresServer: policy.ignoresServer) else { return .waiting }
         if !isForAll { return .client }
         // Without the server's rules an entry has no variants, by which others would choose. What others keep does not
@@ -292,10 +295,16 @@ extension Fetch {
 
 extension Run {
     /// Whether a shared cache could keep the answer, and those that led to it.
-    /// - Parameter fields: those of the request, with the credentials that were sent.
-    fileprivate func isForAll(_ response: TransferResponse, _ fields: HTTPHeaders) -> Bool {
+    /// - Parameters:
+    ///   - fields: those of the request, with the credentials that were sent.
+    ///   - control: the directives of the response, if they have been read.
+    fileprivate func isForAll(
+        _ response: TransferResponse, _ fields: HTTPHeaders, _ control: CacheControl? = nil
+    ) -> Bool {
         attempt.chain.mayStore(ignoresServer: false, request: fields, isShared: true)
-            && Storing.allows(status: response.status, request: fields, response: response.headers, isShared: true)
+            && Storing.allows(
+                status: response.status, request: fields, response: response.headers, isShared: true,
+                control?.isShared == true ? control : nil)
     }
 }
 
@@ -304,7 +313,7 @@ extension DataResponse {
     fileprivate func forOthers(_ call: Call) -> DataResponse {
         guard call.freshness.isShared else { return self }
         return DataResponse(
-            StoredData(data: data, info: info.with(Storing.fields(of: headers, isShared: true))), source: source,
+            StoredData(data: data, info: info.with(info.fields(isShared: true))), source: source,
             attempts: attempts, metrics: metrics, revalidation: revalidation, asked: askedSource)
     }
 }

@@ -283,32 +283,34 @@ extension Fetch {
 
     private func goOn(_ run: Run, after response: TransferResponse) {
         guard response.status == 206, run.attempt.partial != nil else {
-            return goOn(run, with: run.attempt.received(response))
+            var response = response
+            let step = run.attempt.received(&response)
+            return goOn(run, step, after: response)
         }
         // Joining parts takes time by their size.
         engine.work { [attempt = run.attempt] in
-            var attempt = attempt
-            let step = attempt.received(response)
-            return (attempt, step)
+            var (attempt, response) = (attempt, response)
+            let step = attempt.received(&response)
+            return (attempt, step, response)
         } then: { result in
             guard !self.isOver, self.run === run else { return }
             run.attempt = result.0
-            self.goOn(run, with: result.1)
+            self.goOn(run, result.1, after: result.2)
         }
     }
 
-    private func goOn(_ run: Run, with step: Attempt.Step) {
+    private func goOn(_ run: Run, _ step: Attempt.Step?, after response: TransferResponse) {
         switch step {
-        case .answer(let response): transform(run, response)
-        case .notModified(let response): confirmed(run, response)
+        case nil: transform(run, response)
+        case .notModified: confirmed(run, response)
         case .again:
             findings.partial = run.attempt.partial
             send()
         case .failed(let error):
             if error == .truncated { keepPartial(run.attempt.partial, run) }
             failed(error)
-        case .redirect(let target, let response): redirect(run, to: target, after: response)
-        case .challenge(let demand, let response):
+        case .redirect(let target): redirect(run, to: target, after: response)
+        case .challenge(let demand):
             answerChallenge(run, demand, isOfProxy: response.status == 407, orElse: .success(response))
         }
     }
@@ -398,9 +400,9 @@ extension Fetch {
     private func keep(_ partial: PartialBody, _ run: Run, isArriving: Bool) {
         let lead = sources.lead
         // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
-        guard audience(of: TransferResponse(headers: partial.headers, body: Data()), run, lead) >= .client,
-            !lead.freshness.isShared
-                || CacheControl(response: partial.headers, isShared: true).privateFields.isEmpty,
+        let control = CacheControl(response: partial.headers, isShared: lead.freshness.isShared)
+        guard audience(of: TransferResponse(headers: partial.headers, body: Data()), run, lead, control) >= .client,
+            !control.isShared || control.privateFields.isEmpty,
             engine.store.disk == nil ? demand.keepsInMemory : demand.keepsOnDisk
         else { return }
         findings.isPartialKept = true

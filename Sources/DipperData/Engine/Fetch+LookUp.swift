@@ -8,10 +8,11 @@ extension Fetch {
         engine.events.looking(self)
         let number = engine.nextNumber()
         lookUpNumber = number
-        // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = engine.store.history.claim(key, of: alias)
-        // Before the first attempt, a call keeps the claim that it has come with.
-        if attempts > 0 || findings.claim == nil { findings.claim(claim) }
+        // The claim comes first: an entry that is removed from now on is not kept. A call keeps the one that it has come
+        // with until the first attempt.
+        let known = attempts == 0 ? findings.claim : nil
+        let claim = known.flatMap { $0.isUntouched ? $0 : nil } ?? engine.store.history.claim(key, of: alias)
+        if known == nil { findings.claim(claim) }
         lookUp = engine.store.lookUp(
             sources.lead, readersPlace, wantsRemnant: findings.partial == nil
         ) { found, remnant, delivered in

@@ -18,15 +18,18 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     }
 
     private let state: Mutex<State>
+    /// Whether the task has ended: who is about to wait need not ask under the lock.
+    private let isOver: Atomic<Bool>
 
     /// - Parameters:
     ///   - queue: the queue in which the call is made.
     ///   - outcome: the end of a task that has ended at once.
     package init(priority: Priority, queue: FetchQueue, outcome: Outcome? = nil) {
         state = Mutex(State(log: TaskLog(outcome), priority: priority, queue: queue))
+        isOver = Atomic(outcome != nil)
     }
 
-    package var outcome: Outcome? { state.withLock { $0.log.outcome } }
+    package var outcome: Outcome? { isOver.load(ordering: .acquiring) ? state.withLock { $0.log.outcome } : nil }
 
     fileprivate func wait(_ continuation: UnsafeContinuation<Outcome, Never>) {
         let result = state.withLock { $0.log.await(continuation) }
@@ -92,6 +95,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     fileprivate func end(_ result: Outcome, for task: some FedTask) {
         let (ended, delivers) = state.withLock { state -> (TaskLog<Event>.Told?, Bool) in
             guard let ended = state.log.end(result) else { return (nil, false) }
+            isOver.store(true, ordering: .releasing)
             return (ended, state.log.claimDelivery())
         }
         guard let ended else { return }

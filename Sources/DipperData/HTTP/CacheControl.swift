@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 
 /// The directives of `Cache-Control` (RFC 9111, section 5.2; RFC 5861; RFC 8246), or for a shared cache those of
 /// `CDN-Cache-Control` in their place (RFC 9213).
@@ -34,11 +33,6 @@ struct CacheControl: Sendable, Hashable {
     var maxStale: TimeInterval?
     var onlyIfCached = false
 
-    /// The last line of a field and its directives: most answers of a server say the same.
-    private typealias Latest = (line: String, control: CacheControl?)
-    private static let latest = Mutex<Latest>(("", CacheControl(lines: [])))
-    private static let latestTargeted = Mutex<Latest>(("", nil))
-
     /// In seconds, by the directives alone.
     var lifetime: TimeInterval? { isShared ? sharedMaxAge ?? maxAge : maxAge }
 
@@ -49,9 +43,8 @@ struct CacheControl: Sendable, Hashable {
     var allowsCredentials: Bool { isPublic || mustRevalidate || sharedMaxAge != nil }
 
     init(response: HTTPHeaders, isShared: Bool) {
-        let lines = isShared ? response.values("CDN-Cache-Control") : []
-        if !lines.isEmpty, let control = Self.read(lines, Self.latestTargeted, { Self(targeted: lines) }) {
-            self = control
+        if isShared, let targeted = Self(targeted: response.values("CDN-Cache-Control")) {
+            self = targeted
         } else {
             self.init(response: response)
         }
@@ -65,26 +58,8 @@ struct CacheControl: Sendable, Hashable {
         if fields.isCut { noStore = true }
     }
 
-    private static func read(
-        _ lines: [String], _ latest: borrowing Mutex<Latest>, _ read: () -> CacheControl?
-    ) -> CacheControl? {
-        guard lines.count == 1, let line = lines.first else { return read() }
-        let known = latest.withLock { latest -> CacheControl?? in
-            latest.line.utf8.elementsEqual(line.utf8) ? .some(latest.control) : nil
-        }
-        if let known { return known }
-        let control = read()
-        latest.withLock { $0 = (line, control) }
-        return control
-    }
-
     init(response: HTTPHeaders) {
-        let lines = response.values("Cache-Control")
-        self = Self.read(lines, Self.latest) { Self(lines: lines) } ?? Self(lines: lines)
-    }
-
-    private init(lines: [String]) {
-        let list = FieldList(lines)
+        let list = FieldList(response.values("Cache-Control"))
         self.init(directives: list.members.map { Directive($0) })
         // The unread rest may forbid storing.
         if list.isCut { noStore = true }

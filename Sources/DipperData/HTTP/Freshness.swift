@@ -69,7 +69,7 @@ extension Freshness {
     ///   `nil` for the heuristic of section 4.2.2.
     init(
         status: Int, headers: HTTPHeaders, requested: TimeInterval, received: TimeInterval,
-        defaultLifetime: TimeInterval?, isShared: Bool = false
+        defaultLifetime: TimeInterval?, isShared: Bool = false, _ control: CacheControl? = nil
     ) {
         // An answer without a readable date counts as made on arrival (RFC 9110, section 6.6.1).
         let date = headers["Date"].flatMap { HTTPDate.seconds($0, now: received) } ?? received
@@ -78,7 +78,7 @@ extension Freshness {
         let age = max(0, received - date, Self.ageField(of: headers) + delay)
         generated = received - age
 
-        let control = CacheControl(response: headers, isShared: isShared)
+        let control = control ?? CacheControl(response: headers, isShared: isShared)
         // mutant HTTPCaching|Freshness: `if let lif` => `if headers["Expires"] == nil, let lif`
         if let lifetime = control.lifetime {
             until = generated + lifetime

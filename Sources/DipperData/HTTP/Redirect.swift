@@ -156,7 +156,8 @@ struct RedirectChain: Sendable {
             // Only successes get the default lifetime.
             let freshness = Freshness(
                 status: isExplicit || defaultLifetime == nil ? hop.status : 200, headers: hop.headers,
-                requested: hop.requested, received: hop.received, defaultLifetime: defaultLifetime, isShared: isShared)
+                requested: hop.requested, received: hop.received, defaultLifetime: defaultLifetime, isShared: isShared,
+                control)
             return Freshness(
                 generated: min(least.generated, freshness.generated), until: min(least.until, freshness.until))
         }

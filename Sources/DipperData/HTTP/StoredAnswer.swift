@@ -2,22 +2,15 @@ import Foundation
 
 /// The properties of a stored answer that decide whether it may be used (RFC 9111, section 4).
 struct StoredAnswer: Sendable, Hashable {
-    let status: Int
-    let headers: HTTPHeaders
     let freshness: Freshness
     let control: CacheControl
     /// Whether a private cache has kept an answer that a shared one would not have.
     let isOfAnother: Bool
 
     /// - Parameter isForClient: whether it was kept for one client.
-    init(
-        status: Int, headers: HTTPHeaders, freshness: Freshness, isShared: Bool = false, isForClient: Bool = false
-    ) {
-        self.status = status
-        self.headers = headers
-        self.freshness = freshness
-        control = CacheControl(response: headers, isShared: isShared)
-        isOfAnother = isShared && (isForClient || control.isWhollyPrivate)
+    init(freshness: Freshness, control: CacheControl, isForClient: Bool = false) {
+        (self.freshness, self.control) = (freshness, control)
+        isOfAnother = control.isShared && (isForClient || control.isWhollyPrivate)
     }
 
     func use(for request: HTTPHeaders, at now: TimeInterval) -> StoredUse {
@@ -94,13 +87,16 @@ package enum StoredUse: Sendable, Equatable {
 }
 
 /// The rules for what a private cache, or a shared one, may keep of the answer to a GET (RFC 9111, section 3). For a
-/// shared cache, the fields of the request are those that were sent.
+/// shared cache, the fields of the request are those that were sent. Each rule reads the directives of the response if
+/// they are not at hand.
 enum Storing {
     static func mayStore(
-        status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false
+        status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false, _ control: CacheControl? = nil
     ) -> Bool {
-        guard allows(status: status, request: request, response: response, isShared: isShared) else { return false }
-        let control = CacheControl(response: response, isShared: isShared)
+        let control = control ?? CacheControl(response: response, isShared: isShared)
+        guard allows(status: status, request: request, response: response, isShared: isShared, control) else {
+            return false
+        }
         let isPrivate = control.isPrivate && !isShared
         if control.isPublic || isPrivate || Freshness.isExplicit(in: response, control) { return true }
         guard Freshness.heuristicStatuses.contains(status) else { return false }
@@ -111,17 +107,20 @@ enum Storing {
     static func mayRemember(
         status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false
     ) -> Bool {
-        status >= 400 && allows(status: status, request: request, response: response, isShared: isShared)
-            && (Freshness.heuristicStatuses.contains(status)
-                || Freshness.isExplicit(in: response, CacheControl(response: response, isShared: isShared)))
+        let control = CacheControl(response: response, isShared: isShared)
+        return status >= 400
+            && allows(status: status, request: request, response: response, isShared: isShared, control)
+            && (Freshness.heuristicStatuses.contains(status) || Freshness.isExplicit(in: response, control))
     }
 
     /// Whether nothing forbids storing the answer. What a shared cache must not store, only one client may have.
-    static func allows(status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false) -> Bool {
+    static func allows(
+        status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false, _ control: CacheControl? = nil
+    ) -> Bool {
         // mutant HTTPCaching|StoredAnswer: `status != 206, status != 304 else` => `status != 304 else`
         guard (200...599).contains(status), status != 206, status != 304 else { return false }
         guard !CacheControl(request: request).noStore else { return false }
-        let control = CacheControl(response: response, isShared: isShared)
+        let control = control ?? CacheControl(response: response, isShared: isShared)
         if control.mustUnderstand {
             // A cache that knows the status may keep the answer (section 5.2.2.3).
             guard understood.contains(status) else { return false }
@@ -144,8 +143,10 @@ enum Storing {
 
     /// Without the fields of the connection, of a proxy and those that `no-cache` names (section 3.1), and without
     /// cookies, which other requests must not see; for a shared cache also without those that `private` names.
-    static func fields(of response: HTTPHeaders, isShared: Bool = false) -> HTTPHeaders {
-        let control = CacheControl(response: response, isShared: isShared)
+    static func fields(
+        of response: HTTPHeaders, isShared: Bool = false, _ control: CacheControl? = nil
+    ) -> HTTPHeaders {
+        let control = control ?? CacheControl(response: response, isShared: isShared)
         let names = response.namedByConnection + control.noCacheFields + (isShared ? control.privateFields : [])
         let named = Set(names.lazy.filter { !unkeptFields.contains($0) })
         return response.removing { unkeptFields.contains($0) || named.contains($0) }

@@ -86,6 +86,9 @@ private final class EventLoop: SerialExecutor {
     @Loop private var epoll: Int32 = -1
     @Loop private var seats: [UInt32: LoopSeat] = [:]
     @Loop private var awake: [LoopSeat] = []
+    /// The messages that the loop's own thread has posted, then those of others.
+    @Loop private var messages: [Message] = []
+    @Loop private var delivered: [Message] = []
     @Loop private var lastSeat: UInt32 = 0
 
     // MARK: Any thread
@@ -113,6 +116,10 @@ private final class EventLoop: SerialExecutor {
     }
 
     func post(_ message: Message, waits: Bool, handsOver: Bool = false) -> Bool {
+        if isCurrent {
+            Loop.run { messages.append(message) }
+            return true
+        }
         let (isTaken, wakeup, isRunning) = inbox.withLock { inbox -> (Bool, Wakeup?, Bool) in
             if inbox.wakeup == nil, !waits { return (false, nil, false) }
             inbox.messages.append(message)
@@ -147,23 +154,21 @@ private final class EventLoop: SerialExecutor {
 
     @Loop private func run() {
         let events = UnsafeMutableBufferPointer<epoll_event>.allocate(capacity: 256)
-        var messages: [Message] = []
         var round = 0
         while true {
             let isIdle = inbox.withLock { inbox in
-                swap(&inbox.messages, &messages)
+                if messages.isEmpty { swap(&inbox.messages, &messages) }
+                messages += inbox.messages
+                inbox.messages.removeAll(keepingCapacity: true)
                 inbox.isAsleep = messages.isEmpty && awake.isEmpty
                 return inbox.isAsleep
             }
-            // Messages that follow from messages come first, for a few rounds.
+            // Messages come before descriptors, for a few rounds.
             round = isIdle ? 0 : (round + 1) % 4
             var count: Int32 = 0
             if round == 0 { count = epoll_wait(epoll, events.baseAddress, Int32(events.count), isIdle ? patience : 0) }
             if isIdle { inbox.withLock { $0.isAsleep = false } }
-            for message in messages {
-                if let client = message.client { client.take(message.body) } else { message.body() }
-            }
-            messages.removeAll(keepingCapacity: true)
+            deliver()
             for event in events.prefix(Int(max(0, count))) {
                 let descriptor = Int32(bitPattern: UInt32(truncatingIfNeeded: event.data.u64))
                 if event.data.u64 >> 32 == 0 {
@@ -174,9 +179,21 @@ private final class EventLoop: SerialExecutor {
                     seat.client?.ready(descriptor, event.events)
                 }
             }
+            deliver()
             wakeDue()
             // Those woken meanwhile have their turn in the next round.
             for seat in exchange(&awake, with: []) { seat.takeTurn() }
+        }
+    }
+
+    /// Messages that follow from messages come first, a few times.
+    @Loop private func deliver() {
+        for _ in 0..<4 where !messages.isEmpty {
+            swap(&messages, &delivered)
+            for message in delivered {
+                if let client = message.client { client.take(message.body) } else { message.body() }
+            }
+            delivered.removeAll(keepingCapacity: true)
         }
     }
 

@@ -35,7 +35,8 @@ final class BytesWork: SharedWork {
     init(_ origin: Origin, for make: ObjectWork, after failed: BytesWork?) {
         failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
-        claim = origin.claim ?? origin.source.claim(origin.dataKey, of: origin.request)
+        let isShared = make.claim.key == origin.dataKey && make.claim.isUntouched
+        claim = origin.claim ?? (isShared ? make.claim : origin.source.claim(origin.dataKey, of: origin.request))
         let want = make.wants.highest
         followed = origin.following?()
         call = origin.source.call(
@@ -198,7 +199,7 @@ extension BytesWork {
         let info = response.info
         basis = Provenance(
             // Several calls wait for what is made of it.
-            info: call.freshness.isShared ? info.with(Storing.fields(of: info.headers, isShared: true)) : info,
+            info: call.freshness.isShared ? info.with(info.fields(isShared: true)) : info,
             source: response.source, attempts: response.attempts, metrics: response.metrics,
             asked: response.askedSource,
             revalidation: response.revalidation, claim: claim,

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Bytes of which an object could not be made. They are not fresh for calls of that kind: the server is asked again
 /// after a wait that grows with each such answer. Only this process knows of them.
 struct Misfit: Sendable {
@@ -22,12 +20,12 @@ struct Misfit: Sendable {
 
 final class Misfits: Sendable {
     /// By the key of the bytes, then by the kind of object.
-    private let known = Mutex<[CacheKey: [String: Misfit]]>([:])
+    private let known = RareTable<CacheKey, [String: Misfit]>()
 
-    subscript(key: CacheKey, kind: String) -> Misfit? { known.withLock { $0.isEmpty ? nil : $0[key]?[kind] } }
+    subscript(key: CacheKey, kind: String) -> Misfit? { known[key]?[kind] }
 
     func find(_ error: DipperError, in basis: Provenance, for key: CacheKey, _ kind: String, at now: Duration) {
-        known.withLock { known in
+        known.change { known in
             let old = known[key]?[kind]
             // Two objects of one kind, such as two sizes, may be wanted of one answer.
             if basis.info.isStandIn || old?.info === basis.info { return }
@@ -37,10 +35,15 @@ final class Misfits: Sendable {
     }
 
     func forget(of address: String) {
-        known.withLock { known in
-            known = known.filter { !$0.key.isOf(address) && !$0.value.values.contains { $0.info.isOf(address) } }
+        known.remove { known in
+            known.filter { $0.key.isOf(address) || $0.value.values.contains { $0.info.isOf(address) } }.map(\.key)
         }
     }
-    func forget(_ key: CacheKey) { known.withLock { if !$0.isEmpty { $0[key] = nil } } }
-    func forget(_ key: CacheKey, _ kind: String) { known.withLock { if !$0.isEmpty { $0[key]?[kind] = nil } } }
+    func forget(_ key: CacheKey) { known.remove { _ in [key] } }
+    func forget(_ key: CacheKey, _ kind: String) {
+        known.remove { known in
+            known[key]?[kind] = nil
+            return known[key]?.isEmpty == true ? [key] : []
+        }
+    }
 }

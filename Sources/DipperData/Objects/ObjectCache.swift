@@ -46,7 +46,7 @@ package final class ObjectCache: Sendable {
     let notKept: @Sendable (CacheKey, DipperError) -> Void
     let misfits = Misfits()
     let state: State
-    private let staged = Mutex<[CacheKey: MadeObject]>([:])
+    private let staged = RareTable<CacheKey, MadeObject>()
 
     /// - Parameters:
     ///   - memory: contains no other objects.
@@ -103,17 +103,10 @@ package final class ObjectCache: Sendable {
             let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
         else { return nil }
         switch origin.source.use(of: entry.info, for: origin.request) {
-        case .fresh: return object(entry)
-        case .stale: return object(entry, .stale)
+        case .fresh: return MadeObject(inMemory: entry, .memory)
+        case .stale: return MadeObject(inMemory: entry, .stale)
         case .staleWhileRevalidating, .revalidate: return nil
         }
-    }
-
-    private func object(_ entry: ObjectMemoryTier.Entry, _ source: ResponseSource = .memory) -> MadeObject {
-        var object = MadeObject(entry.product, Provenance(info: entry.info, digest: entry.digest, source: source))
-        object.isAdded = entry.isAdded
-        object.isPresent = true
-        return object
     }
 
     /// Returns the object that the program has added in place of the bytes, or of the object of a step: until its
@@ -126,7 +119,7 @@ package final class ObjectCache: Sendable {
         guard key != step.key(origin.key) || (step.before == nil && !isWhole), let entry = memory.entry(for: key),
             entry.isAdded
         else { return nil }
-        return object(entry)
+        return MadeObject(inMemory: entry, .memory)
     }
 
     package func hasAdded(_ origin: Origin, _ step: any ObjectStep) -> Bool {
@@ -189,7 +182,7 @@ package final class ObjectCache: Sendable {
         guard !isWhole, let entry = memory.entry(for: step.key(origin.key)),
             entry.info.mayBeShown(to: origin.request.headers)
         else { return nil }
-        return object(entry)
+        return MadeObject(inMemory: entry, .memory)
     }
 
     /// Returns an object made of the entry in some tiers, on a thread that makes objects; memory keeps it if all are
@@ -252,10 +245,7 @@ package final class ObjectCache: Sendable {
     /// - Parameter isLatest: whether the object must not replace one of bytes that were kept after the claim was made.
     func insert(_ object: MadeObject, _ key: CacheKey, for origin: Origin, _ claim: Claim, isLatest: Bool = false) {
         memory.insert(
-            .init(
-                product: object.product, digest: object.basis.digest, isAdded: object.isAdded,
-                info: object.basis.info),
-            for: key,
+            object.entry, for: key,
             lifetime: origin.source.memoryLifetime(of: origin.request, madeOf: object.basis.info)
         ) {
             claim.allows(.memory) && (!isLatest || claim.isLatest)
@@ -270,13 +260,12 @@ package final class ObjectCache: Sendable {
         let (key, place) = (step.addedKey(origin.key), step.addedKey(origin.dataKey))
         let claim = origin.source.claim(place, replacedOf: origin.dataKey, for: origin.request)
         var object = MadeObject(
-            product, Provenance(info: info, digest: form?.digest ?? 0, source: .memory, claim: claim))
+            product, Provenance(info: info, digest: form?.digest ?? 0, source: .memory, claim: claim), isAdded: true)
         object.form = form
-        object.isAdded = true
         let added = object
         // All objects of one first step share one file.
         let isWritten = origin.storing != .never
-        if isWritten { staged.withLock { if claim.isCurrent { $0[key] = added } } }
+        if isWritten { staged.change { if claim.isCurrent { $0[key] = added } } }
         // The entry on disk must not be read while the object waits to be written.
         origin.source.clean(place)
         if step.before == nil {
@@ -292,27 +281,21 @@ package final class ObjectCache: Sendable {
     }
 
     private func waiting(_ key: CacheKey) -> MadeObject? {
-        staged.withLock { $0[key] }.flatMap { $0.basis.claim?.isCurrent == true ? $0 : nil }
+        staged[key].flatMap { $0.basis.claim?.isCurrent == true ? $0 : nil }
     }
     func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool {
         waiting(key).map { $0.product === object.product } ?? false
     }
 
     func unstage(_ key: CacheKey, _ object: MadeObject? = nil) {
-        let removed = staged.withLock { staged -> MadeObject? in
-            if let object, let present = staged[key], !(present.product === object.product) { return nil }
-            return staged.removeValue(forKey: key)
+        staged.remove { staged in
+            if let object, let present = staged[key], !(present.product === object.product) { return [] }
+            return [key]
         }
-        withExtendedLifetime(removed) {}
     }
 
     private func unstage(where isConcerned: (CacheKey, MadeObject) -> Bool) {
-        let removed = staged.withLock { staged -> [CacheKey: MadeObject] in
-            let old = staged.filter { isConcerned($0.key, $0.value) }
-            for key in old.keys { staged[key] = nil }
-            return old
-        }
-        withExtendedLifetime(removed) {}
+        staged.remove { staged in staged.filter { isConcerned($0.key, $0.value) }.map(\.key) }
     }
 
     // MARK: Removing

@@ -95,8 +95,7 @@ package final class ObjectSource: Sendable {
 
     func keepBytes(_ data: Data, _ info: EntryInfo, for request: DataRequest, _ claim: Claim) {
         let call = call(request)
-        let kept = StoredData(
-            data: data, info: info.with(Storing.fields(of: info.headers, isShared: call.freshness.isShared)))
+        let kept = StoredData(data: data, info: info.with(info.fields(isShared: call.freshness.isShared)))
         store.add(kept, for: request.cacheKey, call, onDisk: true, request.durability, claim: claim)
     }
 
@@ -154,7 +153,7 @@ package final class ObjectSource: Sendable {
     ) {
         let info = basis.info
         let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
-        var headers = Storing.fields(of: info.headers).removing(own.contains)
+        var headers = info.fields().removing(own.contains)
         headers.append(EntryInfo.digestField, String(basis.digest, radix: 16))
         let (store, call) = (store(of: key), call(request, key))
         let value = StoredData(data: form, info: info.with(headers))

@@ -350,13 +350,14 @@ extension ObjectWork {
     }
 
     func failed(_ run: StepWork, _ error: DipperError) {
-        switch run.source {
-        case .form where !error.isOfRequest, .bytes(_, _, orForm: .some) where !error.isOfRequest:
+        switch run.source.material {
+        case .form:
+            guard !error.isOfRequest else { break }
             // The stored form is bad, or too large for this cache if another has made it, and is made again.
             if isValid { origin.source.discard(step.key(origin.dataKey)) }
             earlier = nil
             return descend()
-        case .bytes(_, let basis, orForm: nil):
+        case .bytes:
             guard step.programs == nil, error.isOfBytes else { break }
             // The bytes stay where they are, for calls that can use them; only an answer of the network replaces them.
             isClosed = true
@@ -366,13 +367,13 @@ extension ObjectWork {
             // count as a failed attempt.
             let known = cache.misfits[origin.key, step.kind]
             let isRenewal =
-                !basis.source.isAnswer && broken == nil && known.map { $0.due <= engine.time.now() } != false
+                !run.source.basis.source.isAnswer && broken == nil && known.map { $0.due <= engine.time.now() } != false
             guard isRenewal || origin.following == nil else { break }
             broken = isRenewal ? error : nil
             self.supply = nil
             beginFetch(after: isRenewal ? nil : (supply, error))
             return supply.leave(self)
-        default: break
+        case .product: break
         }
         fail(error)
     }

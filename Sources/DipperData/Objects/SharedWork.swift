@@ -65,9 +65,9 @@ extension Provenance {
 }
 
 package struct MadeObject: Sendable {
-    package let product: Product
+    /// The object as memory keeps it.
+    let entry: ObjectMemoryTier.Entry
     package let basis: Provenance
-    var isAdded = false
     /// Whether memory has had the object already, so that it need not be written again.
     var isPresent = false
     /// Whether the stored form is as it was, and is written again with the freshness of bytes that were confirmed.
@@ -75,5 +75,16 @@ package struct MadeObject: Sendable {
     var form: Data?
     var excerpt: Data?
 
-    init(_ product: Product, _ basis: Provenance) { (self.product, self.basis) = (product, basis) }
+    package var product: Product { entry.product }
+    var isAdded: Bool { entry.isAdded }
+
+    init(_ product: Product, _ basis: Provenance, isAdded: Bool = false) {
+        entry = .init(product: product, digest: basis.digest, isAdded: isAdded, info: basis.info)
+        self.basis = basis
+    }
+
+    init(inMemory entry: ObjectMemoryTier.Entry, _ source: ResponseSource) {
+        (self.entry, isPresent) = (entry, true)
+        basis = Provenance(info: entry.info, digest: entry.digest, source: source)
+    }
 }

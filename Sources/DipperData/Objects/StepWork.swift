@@ -2,10 +2,29 @@ import Foundation
 
 /// One step under way on a thread, for all that wait for its object.
 final class StepWork: SharedWork {
-    enum Source: Sendable {
-        case bytes(Data, Provenance, orForm: StoredData?)
-        case form(StoredData, ResponseSource)
-        case object(MadeObject)
+    struct Source: Sendable {
+        let material: Material
+        let basis: Provenance
+        /// The bytes of the request, also where their stored form is the material.
+        var bytes: Data?
+        /// The digest of the bytes that the stored form was made of.
+        var digestOfForm: UInt64?
+        var excerpt: Data?
+
+        static func bytes(_ data: Data, _ basis: Provenance, orForm form: StoredData?) -> Source {
+            let material = form.map { Material.form($0.data) } ?? .bytes(data)
+            return Source(
+                material: material, basis: basis, bytes: data, digestOfForm: form?.info.digestOfOriginal,
+                excerpt: data)
+        }
+
+        static func form(_ form: StoredData, _ source: ResponseSource) -> Source {
+            Source(material: .form(form.data), basis: Provenance(ofForm: form.info, source))
+        }
+
+        static func object(_ parent: MadeObject) -> Source {
+            Source(material: .product(parent.product), basis: parent.basis, excerpt: parent.excerpt)
+        }
     }
 
     let cache: ObjectCache
@@ -31,22 +50,12 @@ final class StepWork: SharedWork {
     }
 
     /// Whether the step comes before all other work, so that few whole objects wait for their next step.
-    var isNext: Bool { if case .object = source { true } else { false } }
-
-    nonisolated var material: Material {
-        switch source {
-        case .bytes(let data, _, nil): .bytes(data)
-        case .form(let form, _), .bytes(_, _, .some(let form)): .form(form.data)
-        case .object(let parent): .product(parent.product)
-        }
-    }
-
-    nonisolated var isOfBytes: Bool { if case .bytes(_, _, orForm: nil) = source { true } else { false } }
+    var isNext: Bool { if case .product = source.material { true } else { false } }
 
     func isLike(_ other: Source) -> Bool {
-        switch (source, other) {
-        case (.bytes(_, let a, nil), .bytes(_, let b, nil)): a.info === b.info
-        case (.object(let a), .object(let b)): a.product === b.product
+        switch (source.material, other.material) {
+        case (.bytes, .bytes): source.basis.info === other.basis.info
+        case (.product(let a), .product(let b)): a === b
         default: false
         }
     }
@@ -73,13 +82,13 @@ extension StepWork {
                 taken()
             }
         }
-        let programs = isOfBytes ? step.programs : nil
+        let material = source.material
+        let programs = if case .bytes = material { step.programs } else { Workers?.none }
         if programs == nil, let place = step.place {
             return Afterwards.run { place.perform { work {} } }
         }
         // The most expensive of the steps that follow counts too.
         let steps = make.family.map(\.step)
-        let material = material
         let ticket = (programs ?? cache.workers).add(
             cache.engine.place(make.wants.highest, isNext: isNext), of: origin.key,
             cost: { (steps.reduce(0) { max($0, $1.cost(of: material)) }, step.load(of: material).effort) },
@@ -142,44 +151,30 @@ extension ObjectCache {
     }
 
     func perform(_ run: StepWork, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
-        var basis: Provenance
-        let original: Data?
-        var digest: UInt64 = 0
-        switch run.source {
-        case .bytes(let data, var asked, _):
-            digest = data.digest
-            asked.digest = digest
-            basis = asked
-            original = data
-        case .form(let form, let source):
-            basis = Provenance(ofForm: form.info, source)
-            original = nil
-        case .object(let parent):
-            digest = parent.basis.digest
-            basis = parent.basis
-            original = parent.excerpt
-        }
+        let (source, material) = (run.source, run.source.material)
+        var basis = source.basis
         basis.call = basis.call ?? run.cause
+        if let bytes = source.bytes { basis.digest = bytes.digest }
+        let form: Data? = if case .form(let form) = material { form } else { nil }
         var object: MadeObject
-        // A stored form is read after memory has been asked, with no digest.
-        if let product = present(run.key, madeOf: digest) {
+        // A stored form alone is read after memory has been asked.
+        if form == nil || source.bytes != nil, let product = present(run.key, madeOf: basis.digest) {
             object = MadeObject(product, basis)
             object.isPresent = true
         } else {
-            if case .bytes(_, _, let form?) = run.source, form.info.digestOfOriginal != digest { return .otherBytes }
-            let (events, material) = (origin.source.events, run.material)
-            let task = MakingTask(origin.dataKey, call: basis.call, events) { run.isCancelled }
+            if form != nil, source.bytes != nil, source.digestOfForm != basis.digest { return .otherBytes }
+            let task = MakingTask(origin.dataKey, call: basis.call, origin.source.events) { run.isCancelled }
             do throws(DipperError) {
                 object = MadeObject(try make(of: material, basis, for: origin, step, task), basis)
             } catch {
                 return .failed(error)
             }
-            if case .form(let form) = material { object.form = form }
+            object.form = form
         }
-        if case .bytes(_, _, let form?) = run.source, form.info.digestOfOriginal == digest {
-            (object.form, object.isRenewed) = (form.data, true)
+        if let form, source.bytes != nil, source.digestOfForm == basis.digest {
+            (object.form, object.isRenewed) = (form, true)
         }
-        if object.form == nil { object.excerpt = original.flatMap { keepsBytes ? step.excerpt(of: $0) : $0 } }
+        if object.form == nil { object.excerpt = source.excerpt.flatMap { keepsBytes ? step.excerpt(of: $0) : $0 } }
         return .made(object)
     }
 }

@@ -139,17 +139,12 @@ package final class EventHub: Sendable {
     }
 
     /// - Parameter work: the fetch that the entry comes from; `nil` if the program has added it.
-    /// - Returns: the closure to call at the end, which tells the end as well.
-    func beginWrite(
-        _ key: CacheKey, _ bytes: Int, of work: CacheEvent.ID?, _ whenDone: (@Sendable (Bool) -> Void)?
-    ) -> (@Sendable (Bool) -> Void)? {
-        guard wants(.writes) else { return whenDone }
+    /// - Returns: the closure that tells the end; `nil` if nobody wants to hear of it.
+    func beginWrite(_ key: CacheKey, _ bytes: Int, of work: CacheEvent.ID?) -> (@Sendable (Bool) -> Void)? {
+        guard wants(.writes) else { return nil }
         let id = CacheEvent.ID.next()
         tell(.writes, key, id, of: work, .writeBegan(bytes: bytes))
-        return { [self] isOnDisk in
-            tell(.writes, key, id, of: work, .writeEnded(isOnDisk: isOnDisk))
-            whenDone?(isOnDisk)
-        }
+        return { [self] in tell(.writes, key, id, of: work, .writeEnded(isOnDisk: $0)) }
     }
 
     func cleaned(_ cleaning: CacheEvent.Cleaning) {

@@ -54,7 +54,7 @@ extension DiskTier {
         } catch let refusal as StoreProblem {
             return Opened(problem: refusal)
         } catch let error where IndexFailure(error) == .busy {
-            new.isIndexHeld = true
+            (new.isIndexHeld, new.isIndexComing) = (true, !isWaiting)
         } catch {
             complain("the folder or its index cannot be opened: nothing is kept on disk", error)
             new.problem = StoreProblem("\(error)")

@@ -8,33 +8,45 @@ extension DiskTier {
         let id = EntryIndex.id(of: key)
         // Before the read, so that an entry stored meanwhile is not taken for the one that is read.
         let time = now().timeIntervalSince1970
-        guard let (record, expires) = find(.init(key: key), id) else { return nil }
+        guard let (record, expires, _) = find(.init(key: key), id) else { return nil }
         return accessed(id, record, expires: expires, at: time, extendedBy: reader)
     }
 
     /// Reads no body from a file, unless a codec has encoded it, and does not count as an access.
     func info(of key: CacheKey) -> EntryInfo? {
         let id = EntryIndex.id(of: key)
-        guard let (record, indexed) = find(.init(key: key), id, withBody: false) else { return nil }
+        guard let (record, indexed, _) = find(.init(key: key), id, withBody: false) else { return nil }
         let info = record.value.info
         let known = state.withLock { $0.accesses[id] }
         let expires = known?.expires(record.lifetime, info, indexed) ?? indexed
         return expires > now().timeIntervalSince1970 ? info : nil
     }
 
-    /// Returns the record with its expiration as indexed, without later accesses.
+    /// Looks at the state. Waits up to two seconds for an index that was held when the tier was opened, as the index is
+    /// for a moment while another store closes it: entries would be missing until the writer has opened it.
+    private func look<Result: Sendable>(_ body: (State) -> Result) -> Result {
+        let (result, isIndexComing) = state.withLock { (body($0), $0.opened.isIndexComing) }
+        if !isIndexComing { return result }
+        let isTried = DispatchSemaphore(value: 0)
+        // The opening is the first work of the writer.
+        if writer.run({ isTried.signal() }) { isTried.wait() }
+        return state.withLock { body($0) }
+    }
+
+    /// Returns the record with its expiration as indexed, without later accesses, and the partial body that waits to be
+    /// written.
     private func find(
         _ slot: StagingArea.Slot, _ id: Int, withBody: Bool = true
-    ) -> (record: EntryRecord, expires: TimeInterval)? {
-        let (item, goneBefore, removals, files, index) = state.withLock {
+    ) -> (record: EntryRecord, expires: TimeInterval, partial: PartialBody?)? {
+        let (item, goneBefore, removals, files, index) = look {
             ($0.staged[slot], $0.staged.goneBefore(slot), $0.staged.removals, $0.opened.files, $0.opened.index)
         }
-        if let item { return item.record.map { ($0, $0.lifetime.expires) } }
+        if let item { return item.record.map { ($0, $0.lifetime.expires, item.partial?.body) } }
         guard goneBefore < .infinity, let found = stored(id, slot, files, index, withBody: withBody) else { return nil }
         let info = found.record.value.info
         var gone = max(goneBefore, history.storedBefore)
         if !removals.isEmpty { gone = max(gone, removals.goneBefore(slot, Addresses(info))) }
-        return info.stored < gone ? nil : found
+        return info.stored < gone ? nil : (found.record, found.expires, nil)
     }
 
     /// Removes a damaged row; one that cannot be decoded stays until it is replaced.
@@ -123,13 +135,10 @@ extension DiskTier {
 
     func remnant(of key: CacheKey, withBody: Bool = true) -> Remnant? {
         let slot = StagingArea.Slot(key: key, table: .partial)
-        if let item = state.withLock({ $0.staged[slot] }) {
-            return item.partial.map { .partial($0.body) } ?? item.record.flatMap { Remnant($0.value) }
-        }
-        guard let (record, _) = find(slot, EntryIndex.id(of: key), withBody: withBody),
+        guard let (record, _, partial) = find(slot, EntryIndex.id(of: key), withBody: withBody),
             !record.lifetime.isExpired(at: now().timeIntervalSince1970)
         else { return nil }
-        return Remnant(record.value)
+        return partial.map(Remnant.partial) ?? Remnant(record.value)
     }
 
     /// Returns the rows whose entries have not been removed or flushed.
@@ -149,7 +158,7 @@ extension DiskTier {
     var totals: EntryIndex.Totals { (try? presentIndex?.totals()) ?? .init() }
 
     private var presentIndex: EntryIndex? {
-        let opened = opened
+        let opened = look { $0.opened }
         guard let index = opened.index else { return nil }
         if opened.isPresent { return index }
         writer.run { self.reopenIfLost() }
@@ -215,8 +224,8 @@ extension DiskTier {
 
     /// `nil` if there is no entry, or if its body is in the index, compressed or encoded by a codec.
     func file(for key: CacheKey) -> URL? {
-        let opened = opened
-        guard info(of: key) != nil, let content = try? opened.index?.content(EntryIndex.id(of: key)),
+        guard info(of: key) != nil, case let opened = opened,
+            let content = try? opened.index?.content(EntryIndex.id(of: key)),
             content.footer?.coding == .identity, let blob = content.blob, let files = opened.files
         else { return nil }
         return URL(fileURLWithPath: files.location(blob))

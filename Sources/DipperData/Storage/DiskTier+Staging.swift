@@ -5,16 +5,31 @@ extension DiskTier {
     /// Stages a record that replaces the one of its key, and removes the partial body of the key.
     /// - Parameters:
     ///   - isLatest: whether to keep a record that was written after the claim was made.
+    ///   - takesPlace: called in the moment in which the record is staged. If it returns `false`, nothing changes.
     ///   - whenDone: called once, with whether this record, or one staged in its place meanwhile, is on disk.
+    /// - Returns: the answer of `takesPlace`; if it is `false`, `whenDone` is not called.
+    @discardableResult
     func write(
         _ record: EntryRecord, _ durability: Durability = .relaxed, claim: Claim? = nil, isLatest: Bool = false,
-        by fetch: CacheEvent.ID? = nil, whenDone: (@Sendable (Bool) -> Void)? = nil
-    ) {
+        by fetch: CacheEvent.ID? = nil, if takesPlace: () -> Bool = { true },
+        whenDone: (@Sendable (Bool) -> Void)? = nil
+    ) -> Bool {
         let permit = Permit(record.value.info, claim, isLatest: isLatest)
-        stage(
-            record, for: .init(key: record.key), durability,
-            whenDone: events?.beginWrite(record.key, record.value.data.count, of: fetch, whenDone) ?? whenDone
-        ) { permit.isGranted(in: .disk, by: self.history) }
+        let tell = events?.beginWrite(record.key, record.value.data.count, of: fetch)
+        var end = whenDone
+        if let tell {
+            end = { isOnDisk in
+                tell(isOnDisk)
+                whenDone?(isOnDisk)
+            }
+        }
+        var isInPlace = false
+        let isStaged = stage(record, for: .init(key: record.key), durability, whenDone: end) {
+            isInPlace = takesPlace()
+            return isInPlace && permit.isGranted(in: .disk, by: history)
+        }
+        if !isStaged { (isInPlace ? end : tell)?(false) }
+        return isInPlace
     }
 
     func isStaged(_ key: CacheKey) -> Bool { state.withLock { $0.staged[.init(key: key)] != nil } }
@@ -35,9 +50,8 @@ extension DiskTier {
 
     /// The failure takes the place of a partial body.
     func keepFailure(_ record: EntryRecord, claim: Claim, whenDone: @escaping @Sendable (Bool) -> Void) {
-        stage(
-            record, for: .init(key: record.key, table: .partial), whenDone: whenDone,
-            ifAllowed: { claim.isCurrent })
+        let slot = StagingArea.Slot(key: record.key, table: .partial)
+        if !stage(record, for: slot, whenDone: whenDone, ifAllowed: { claim.isCurrent }) { whenDone(false) }
     }
 
     func dropPartial(of key: CacheKey) { stage(nil, for: .init(key: key, table: .partial)) }
@@ -58,13 +72,11 @@ extension DiskTier {
             if self.flush(key) { return whenDone(true) }
             guard let record else { return whenDone(false) }
             let permit = Permit(record.value.info, claim, isLatest: true)
-            self.stage(
-                record, for: .init(key: key), durability,
-                whenDone: {
-                    // A newer entry may have been staged, if this record was refused.
-                    if $0 || !self.join(key, durability, whenDone) { whenDone($0) }
-                }
-            ) { permit.isGranted(in: .disk, by: self.history) }
+            let isStaged = self.stage(record, for: .init(key: key), durability, whenDone: whenDone) {
+                permit.isGranted(in: .disk, by: self.history)
+            }
+            // A newer entry may have been staged.
+            if !isStaged, !self.join(key, durability, whenDone) { whenDone(false) }
         }
         if !isRunning { whenDone(false) }
     }
@@ -75,14 +87,16 @@ extension DiskTier {
         update { $0.staged.join(.init(key: key), durability, whenDone: whenDone) }
     }
 
+    /// - Returns: whether the change was allowed. If not, `whenDone` is not called.
+    @discardableResult
     private func stage(
         _ record: EntryRecord?, _ partial: StagingArea.Partial? = nil, for slot: StagingArea.Slot,
         _ durability: Durability = .relaxed, whenDone: (@Sendable (Bool) -> Void)? = nil,
         ifAllowed isAllowed: () -> Bool = { true }
-    ) {
+    ) -> Bool {
         let id = EntryIndex.id(of: slot.key)
         let isFull = update { state -> Bool? in
-            guard !state.isClosed, isAllowed() else { return nil }
+            guard isAllowed(), !state.isClosed else { return nil }
             if slot.table == .entry {
                 // A complete entry, or a removed one, has no partial body.
                 state.staged.drop(.init(key: slot.key, table: .partial))
@@ -102,7 +116,8 @@ extension DiskTier {
             return false
         }
         if isFull == true { complain("an entry stays in memory only: the disk is behind", nil) }
-        if isFull != false { whenDone?(false) }
+        if isFull == true { whenDone?(false) }
+        return isFull != nil
     }
 
     private func beginWriting(_ state: inout State) {

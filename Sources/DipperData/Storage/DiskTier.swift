@@ -130,6 +130,8 @@ final class DiskTier: Sendable {
         var index: EntryIndex?
         var indexFile: IndexFile?
         var isIndexHeld = false
+        /// Whether the writer has not tried yet to open the index that is held.
+        var isIndexComing = false
         var leases: FolderLeases?
         var problem: StoreProblem?
         var isClosed = false

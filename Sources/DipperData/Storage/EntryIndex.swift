@@ -71,7 +71,8 @@ final class EntryIndex: Sendable {
         }
         db.setPatience(Self.patience)
         pool = SQLitePool(writer: db) {
-            let reader = try SQLiteConnection(path, patience: 50)
+            // A file is busy as well while this process closes another connection to it.
+            let reader = try SQLiteConnection(path, patience: Self.patience)
             try reader.run(script: "PRAGMA query_only = 1; \(Self.cacheSize)")
             return reader
         }

@@ -20,8 +20,8 @@ package final class RemovalHistory: Sendable {
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
     private let claims = Mutex<[CacheKey: [Claim.Losses]]>([:])
-    /// The number of the latest claim, by which the order of claims is known.
-    private let latest = Atomic<UInt64>(0)
+    /// The number of the latest claim of all stores, by which the order of claims is known.
+    private static let latest = Atomic<UInt64>(0)
 
     package init() {}
 
@@ -41,7 +41,7 @@ package final class RemovalHistory: Sendable {
         _ key: CacheKey, of url: CacheKey? = nil, within outer: Claim? = nil, isAddition: Bool = false,
         isReplacing: Bool = false
     ) -> Claim {
-        let number = latest.add(1, ordering: .relaxed).newValue
+        let number = Self.latest.add(1, ordering: .relaxed).newValue
         let claim = Claim(key, url, self, outer, number, isAddition: isAddition)
         claims.withLock { claims in
             if isReplacing { for losses in claims.removeValue(forKey: key) ?? [] { losses.add(.max) } }
@@ -51,7 +51,7 @@ package final class RemovalHistory: Sendable {
         return claim
     }
 
-    fileprivate func end(_ claim: Claim) {
+    func end(_ claim: Claim) {
         claims.withLock { claims in
             claims[claim.key]?.remove(claim.losses)
             if claims[claim.key]?.isEmpty == true { claims[claim.key] = nil }
@@ -93,7 +93,7 @@ package final class RemovalHistory: Sendable {
     @discardableResult
     func supersede(_ key: CacheKey, by claim: Claim? = nil, isLatest: Bool = false) -> Bool {
         claims.withLock { claims in
-            if let claim, claim.isOutdated || isLatest && !claim.isLatest { return false }
+            guard claim?.maySupersede(isLatest: isLatest) != false else { return false }
             let number = claim?.losses.number ?? .max
             for losses in claims[key] ?? [] where losses.number <= number && !(isLatest && losses.isOfAddition) {
                 losses.add(Claim.Losses.superseded)
@@ -118,62 +118,6 @@ package final class RemovalHistory: Sendable {
     }
 }
 
-/// The right of running work to keep its result under a key. Removals of the key revoke it, tier by tier.
-package final class Claim: Sendable {
-    /// The rights that a claim has lost: the tiers from which the entry has been removed, and one more.
-    fileprivate final class Losses: Sendable {
-        static let superseded: UInt8 = 0x80
-        let isOfAddition: Bool
-        let number: UInt64
-        /// Among those of its key, so that each of thousands leaves in constant time; under the lock of the history.
-        let place = Atomic(0)
-        private let rights = Atomic<UInt8>(0)
-        let url: CacheKey?
-
-        init(_ url: CacheKey?, _ number: UInt64, isOfAddition: Bool) {
-            (self.url, self.number, self.isOfAddition) = (url, number, isOfAddition)
-        }
-
-        var all: UInt8 { rights.load(ordering: .sequentiallyConsistent) }
-
-        func add(_ lost: UInt8) { rights.bitwiseOr(lost, ordering: .sequentiallyConsistent) }
-    }
-
-    let key: CacheKey
-    let begun: UInt64
-    fileprivate let losses: Losses
-    private let history: RemovalHistory
-    private let outer: Claim?
-
-    fileprivate init(
-        _ key: CacheKey, _ url: CacheKey?, _ history: RemovalHistory, _ outer: Claim?, _ number: UInt64,
-        isAddition: Bool
-    ) {
-        (self.key, self.history, self.outer) = (key, history, outer)
-        losses = Losses(url, number, isOfAddition: isAddition)
-        begun = RemovalHistory.now
-    }
-
-    deinit { history.end(self) }
-
-    // mutant Removal: `revoked.isDisjoint(with: tier) }` => `tier.isEmpty || true }`
-    func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
-
-    private var lost: UInt8 { losses.all | (outer?.lost ?? 0) & (losses.isOfAddition ? Losses.superseded : .max) }
-    private var revoked: CacheTiers { CacheTiers(rawValue: lost & ~Losses.superseded) }
-
-    /// Whether the entry has not been removed from disk, nor a complete one kept, since the claim was made.
-    var isCurrent: Bool { isLatest && allows(.disk) }
-
-    var isLatest: Bool { lost & Losses.superseded == 0 }
-
-    var isRevoked: Bool { !revoked.isEmpty }
-
-    func revoke() { losses.add(.max) }
-
-    var isOutdated: Bool { revoked.isSuperset(of: [.memory, .disk]) }
-}
-
 extension [Claim.Losses] {
     fileprivate mutating func remove(_ losses: Claim.Losses) {
         let place = losses.place.load(ordering: .relaxed)
@@ -181,27 +125,5 @@ extension [Claim.Losses] {
         swapAt(place, count - 1)
         self[place].place.store(place, ordering: .relaxed)
         removeLast()
-    }
-}
-
-/// The check of a tier, under its lock, before it keeps an entry.
-struct Permit: Sendable {
-    let info: EntryInfo
-    private let claim: Claim?
-    /// Whether the entry must not replace one that was kept after the claim was made.
-    private let isLatest: Bool
-    private let others: CacheTiers
-
-    /// - Parameter others: further tiers from which a removal revokes the permit.
-    init(_ info: EntryInfo, _ claim: Claim? = nil, isLatest: Bool = false, andIn others: CacheTiers = []) {
-        self.info = info
-        self.claim = claim
-        self.isLatest = isLatest
-        self.others = others
-    }
-
-    func isGranted(in tier: CacheTiers, by history: RemovalHistory) -> Bool {
-        guard history.admits(info) else { return false }
-        return claim.map { $0.allows(tier.union(others)) && (!isLatest || $0.isLatest) } ?? true
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 package struct StoredData: Sendable {
     package let data: Data
@@ -57,14 +58,17 @@ package final class EntryInfo: Sendable {
     let leased: TimeInterval
 
     private let textBytes: Int
+    private let knownControl = AtomicLazyReference<Reference<CacheControl>>()
 
     /// - Parameters:
     ///   - freshness: `nil` for bytes whose freshness no server limits.
     ///   - begun: a moment before the bytes were requested or read.
+    ///   - control: the directives of the answer, if they have been read.
     init(
         url: String, asked: String? = nil, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
         freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
-        audience: Audience = .cache, begun: UInt64 = RemovalHistory.now, leased: TimeInterval = .infinity
+        audience: Audience = .cache, begun: UInt64 = RemovalHistory.now, leased: TimeInterval = .infinity,
+        control: CacheControl? = nil
     ) {
         self.begun = begun
         self.leased = leased
@@ -86,6 +90,20 @@ package final class EntryInfo: Sendable {
             }
         }
         textBytes = url.utf8.count + (self.asked?.utf8.count ?? 0) + fields + (values ?? 0)
+        if let control { _ = knownControl.storeIfNil(Reference(control)) }
+    }
+
+    /// The directives of the answer, which are read once.
+    func control(isShared: Bool) -> CacheControl {
+        if let known = knownControl.load()?.value, known.isShared == isShared { return known }
+        let control = CacheControl(response: headers, isShared: isShared)
+        _ = knownControl.storeIfNil(Reference(control))
+        return control
+    }
+
+    /// The header fields of the answer as they are kept.
+    func fields(isShared: Bool = false) -> HTTPHeaders {
+        Storing.fields(of: headers, isShared: isShared, control(isShared: isShared))
     }
 
     /// The estimated storage of two texts in an array, in bytes.
@@ -108,9 +126,7 @@ package final class EntryInfo: Sendable {
             status: status, headers: headers, requested: stored, received: stored, defaultLifetime: .infinity,
             isShared: true)
         let until = min(freshness.until, its.until)
-        return with(
-            Storing.fields(of: headers, isShared: true),
-            freshness: Freshness(generated: freshness.generated, until: until))
+        return with(fields(isShared: true), freshness: Freshness(generated: freshness.generated, until: until))
     }
 
     func saysTheSame(as other: EntryInfo) -> Bool {

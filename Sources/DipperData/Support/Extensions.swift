@@ -47,6 +47,39 @@ package struct Shared<Value: Sendable>: ~Copyable, Sendable {
     }
 }
 
+/// A table that any thread reads and changes, and that is nearly always empty: then nobody takes its lock.
+struct RareTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable {
+    private let table = Mutex<[Key: Value]>([:])
+    private let isEmpty = Atomic(true)
+
+    init() {}
+
+    subscript(key: Key) -> Value? {
+        isEmpty.load(ordering: .sequentiallyConsistent) ? nil : table.withLock { $0[key] }
+    }
+
+    func change<Result: Sendable>(_ body: (inout [Key: Value]) -> Result) -> Result {
+        table.withLock { table in
+            defer { isEmpty.store(table.isEmpty, ordering: .sequentiallyConsistent) }
+            return body(&table)
+        }
+    }
+
+    /// Changes a table that has entries. The values that leave it are freed outside the lock.
+    func remove(_ select: (inout [Key: Value]) -> [Key]) {
+        if isEmpty.load(ordering: .sequentiallyConsistent) { return }
+        let removed = change { table in select(&table).map { table.removeValue(forKey: $0) } }
+        withExtendedLifetime(removed) {}
+    }
+}
+
+/// A value outside its owner, which stays small, or can be made later.
+package final class Reference<Value: ~Copyable & Sendable>: Sendable {
+    package let value: Value
+
+    package init(_ value: consuming Value) { self.value = value }
+}
+
 /// A value outside its owner, so that an owner without it is small.
 struct Boxed<Value: Sendable>: Sendable {
     private final class Storage: @unchecked Sendable {

@@ -28,8 +28,6 @@ final class HeldObjects: MemoryMover {
         var count = 0
         /// The count above which records of objects that nobody holds are dropped.
         var most = 256
-        /// The number of removals under way.
-        var removals = 0
 
         mutating func remove(from origin: Substring, where isRemoved: (CacheKey, Record) -> Bool) {
             guard let family = families[origin] else { return }
@@ -55,16 +53,18 @@ final class HeldObjects: MemoryMover {
     /// are under one shard's lock.
     private let count = Atomic<Int>(0)
     private let most = Atomic<Int>(State().most)
+    /// The number of removals under way. Of a removal and an object that leaves memory, one sees the other.
+    private let removals = Atomic<Int>(0)
 
     private func change(_ body: (inout State) -> Void) {
         state.withLock { state in
             body(&state)
-            count.store(state.count, ordering: .relaxed)
+            count.store(state.count, ordering: .sequentiallyConsistent)
             most.store(state.most, ordering: .relaxed)
         }
     }
 
-    private var isEmpty: Bool { count.load(ordering: .relaxed) == 0 }
+    private var isEmpty: Bool { count.load(ordering: .sequentiallyConsistent) == 0 }
 
     private static func origin(_ key: CacheKey) -> Substring { key.firstOrigin ?? key.string[...] }
 
@@ -88,12 +88,12 @@ final class HeldObjects: MemoryMover {
     func leaves(_ entry: MemoryEntry<ObjectMemoryTier.Entry>) {
         guard let record = Record(entry) else { return }
         change { state in
-            // It may be one of those that are removed.
-            guard state.removals == 0 else { return }
             if state.families[Self.origin(entry.key), default: [:]].updateValue(record, forKey: entry.key) == nil {
                 state.count += 1
             }
         }
+        // It may be one of those that are removed.
+        if removals.load(ordering: .sequentiallyConsistent) > 0 { change { $0.remove(entry.key) } }
     }
 
     /// Drops the records of objects that nobody holds, if there are many.
@@ -137,11 +137,9 @@ final class HeldObjects: MemoryMover {
     }
 
     private func change(_ remove: (inout State) -> Void, _ body: () -> Void) {
-        change {
-            remove(&$0)
-            $0.removals += 1
-        }
+        removals.add(1, ordering: .sequentiallyConsistent)
+        if !isEmpty { change(remove) }
         body()
-        state.withLock { $0.removals -= 1 }
+        removals.subtract(1, ordering: .sequentiallyConsistent)
     }
 }

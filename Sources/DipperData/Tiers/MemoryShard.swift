@@ -33,7 +33,6 @@ final class MemoryShard<Value: Sendable>: Sendable {
         var nodes = SlotStorage<Node>()
         var lines = InlineArray<2, Line>(repeating: Line())
         var free: Int32 = -1
-        var changes: UInt64 = 0
         var departures = InlineArray<2, Departures> { _ in Departures() }
 
         /// The number of entries that left each line and are known.
@@ -47,6 +46,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
     }
 
     private let state = Mutex(State())
+    /// Changed under the lock.
+    private let ownChanges = Atomic<UInt64>(0)
     private let order: EvictionOrder
     private let totals: MemoryTotals
     private let mover: (any MemoryMover<Value>)?
@@ -127,10 +128,8 @@ final class MemoryShard<Value: Sendable>: Sendable {
     }
 
     /// Counts also removals of absent keys, but neither evictions nor entries that an access finds expired.
-    var changes: UInt64 { state.withLock { changes($0) } }
-
-    private func changes(_ state: borrowing State) -> UInt64 {
-        state.changes &+ totals.sweeps.load(ordering: .sequentiallyConsistent)
+    var changes: UInt64 {
+        ownChanges.load(ordering: .sequentiallyConsistent) &+ totals.sweeps.load(ordering: .sequentiallyConsistent)
     }
 
     /// Does nothing if there have been other changes since `changes`, or if the insertion is not allowed.
@@ -139,10 +138,10 @@ final class MemoryShard<Value: Sendable>: Sendable {
         ifAllowed isAllowed: () -> Bool
     ) -> (replaced: MemoryEntry<Value>?, isInserted: Bool) {
         state.withLock { state in
-            if let changes, changes != self.changes(state) { return (nil, false) }
+            if let changes, changes != self.changes { return (nil, false) }
             guard isAllowed() else { return (nil, false) }
             mover?.enters(entry.key)
-            state.changes += 1
+            ownChanges.add(1, ordering: .sequentiallyConsistent)
             let present = state.find(entry.key)
             var (uses, line) = (order.newUses, MemoryLine.main)
             if !order.movesUsed {
@@ -180,7 +179,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     func remove(_ key: CacheKey) -> MemoryEntry<Value>? {
         state.withLock { state in
-            state.changes += 1
+            ownChanges.add(1, ordering: .sequentiallyConsistent)
             return take(key, &state)
         }
     }
@@ -192,7 +191,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
             guard isAllowed() else { return nil }
             mover?.enters(entry.key)
             if !entry.lifetime.isExpired(at: now) { mover?.leaves(entry) }
-            state.changes += 1
+            ownChanges.add(1, ordering: .sequentiallyConsistent)
             return take(entry.key, &state)
         }
     }
@@ -240,7 +239,7 @@ final class MemoryShard<Value: Sendable>: Sendable {
 
     func remove(where condition: (Value, Lifetime, _ stored: TimeInterval) -> Bool) -> [MemoryEntry<Value>] {
         state.withLock { state in
-            state.changes += 1
+            ownChanges.add(1, ordering: .sequentiallyConsistent)
             var removed: [MemoryEntry<Value>] = []
             for index in 0..<state.nodes.count {
                 let node = state.nodes.start + index

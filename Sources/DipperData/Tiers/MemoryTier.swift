@@ -41,6 +41,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     private let shards: [MemoryShard<Value>]
     private let state: Mutex<State>
+    private let hasDerived = Atomic(false)
     private let totals: MemoryTotals
     private let history: RemovalHistory
     private let now: @Sendable () -> Date
@@ -176,6 +177,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     }
 
     func derivedKeys(of key: CacheKey) -> [CacheKey] {
+        guard hasDerived.load(ordering: .sequentiallyConsistent) else { return [] }
         let group = state.withLock { $0.derived[key.firstOrigin ?? key.string[...]] }
         return group?.keys.filter { $0.isDerived(of: key) } ?? []
     }
@@ -186,6 +188,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
             let count = (state.derived[origin]?[key] ?? 0) + change
             state.derived[origin, default: [:]][key] = count > 0 ? count : nil
             if state.derived[origin]?.isEmpty == true { state.derived[origin] = nil }
+            hasDerived.store(!state.derived.isEmpty, ordering: .sequentiallyConsistent)
         }
     }
 

@@ -116,9 +116,8 @@ struct SharedRulesTests {
             ("s-maxage=1", .revalidate, false), ("private", .revalidate, false), ("private=\"a\"", .stale, true),
         ] as [(String, StoredUse, Bool)])
     func stale(directives: String, use: StoredUse, isUsedOffline: Bool) {
-        let headers: HTTPHeaders = ["Cache-Control": directives]
         let answer = StoredAnswer(
-            status: 200, headers: headers, freshness: Freshness(generated: 0, until: 100), isShared: true)
+            freshness: Freshness(generated: 0, until: 100), control: control(["Cache-Control": directives]))
         #expect(answer.use(for: ["Cache-Control": "max-stale"], at: 120) == use)
         #expect(answer.mayServeDisconnected(for: [:]) == isUsedOffline)
         // What a private cache has kept for its user.

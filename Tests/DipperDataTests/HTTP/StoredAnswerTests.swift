@@ -66,7 +66,8 @@ struct StoredAnswerTests {
     /// Made at 0, fresh until 100 unless the directives say more.
     private func answer(_ directives: String = "", until: TimeInterval = 100) -> StoredAnswer {
         StoredAnswer(
-            status: 200, headers: ["Cache-Control": directives], freshness: Freshness(generated: 0, until: until))
+            freshness: Freshness(generated: 0, until: until),
+            control: CacheControl(response: ["Cache-Control": directives]))
     }
 
     private static let swr = "stale-while-revalidate=50"

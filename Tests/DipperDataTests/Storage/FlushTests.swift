@@ -135,6 +135,31 @@ struct FlushTests {
         if change != 1 { #expect(change == 0 ? flushes == 1 : (1...2).contains(flushes)) }
     }
 
+    @Test(
+        "a durable call that finds an entry which is being replaced has it written, until the new one takes its place")
+    func replacedMeanwhile() async throws {
+        let (door, isReplaced) = (Door(), Box(false))
+        let test = TestCache(folder: folder) {
+            // The new entry is about to be handed to the disk.
+            $0.observe { if case .writeBegan(8_000) = $0.kind { door.pass() } }
+        }
+        try await test.cache.addDataAndWait(Data(count: 9_000), for: relaxed)
+        test.cache.removeData(for: request, from: .disk)
+        await test.cache.synchronize()
+        DispatchQueue(label: "replacing").async { [cache = test.cache, relaxed] in
+            try? cache.addData(Data(count: 8_000), for: relaxed)
+            isReplaced.update { $0 = true }
+        }
+        try await door.waitForArrivals(1)
+        #expect(await test.cache.getData(request).error == nil)
+        door.stayOpen()
+        try await isReplaced.wait { $0 }
+        await test.cache.idle()
+        #expect(test.cache.readData(for: request)?.count == 8_000)
+        test.cache.clearMemory()
+        #expect(test.cache.readData(for: request)?.count == 8_000)
+    }
+
     @Test("a disk that fails fails the durable call and no other, and so does a cache without one")
     func fails() async throws {
         let test = open()
