@@ -137,7 +137,7 @@ extension Fetch {
                     of: response, call, requested: run.requested, received: received, after: chain),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
             audience: min(limit, audience(of: response, run, call)), begun: findings.claim?.begun ?? RemovalHistory.now,
-            leased: lease?.begin ?? .infinity)
+            requested: run.requested)
     }
 
     /// The fields of a call, with a mark of the credentials that its own did not name.
@@ -185,7 +185,6 @@ extension Fetch {
         let write = PendingWrite()
         let mayKeep = keep(value, run, for: call, isConfirmed: source == .revalidated, write)
         lease?.outcome = mayKeep ? .kept : .unshared
-        lease?.write = write
         // Then its file has become that of the entry.
         if source.isAnswer, !value.info.isStandIn {
             dropPartial()
@@ -242,6 +241,7 @@ extension Fetch {
         }
         let mayKeep = engine.store.mayKeep(value.info, call)
         guard demand.keepsInMemory, !value.info.isStandIn else {
+            lease?.write = write
             write.end(isOnDisk: false)
             return mayKeep
         }
@@ -249,6 +249,8 @@ extension Fetch {
         let isNews = !isConfirmed || run.attempt.stored.map { !value.info.saysTheSame(as: $0.info) } ?? true
         let keepsOnDisk =
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
+        // Others find what has been confirmed on disk already.
+        lease?.write = isNews ? write : nil
         if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk, findings.claim?.isOutdated != true {
             engine.store.disk?.remove(found?.place ?? key)
         }
@@ -279,7 +281,6 @@ extension Fetch {
 
     private func beginAnew(for call: Call) {
         findings.beginAnew()
-        lease?.noteBegin()
         sources.begin(anewFor: call)
         findings.failure = nil
         forgetLookUp()

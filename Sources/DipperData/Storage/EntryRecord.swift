@@ -136,7 +136,7 @@ private struct RecordReader {
             headers: HTTPHeaders(fields), stored: stored,
             freshness: Freshness(generated: generated, until: until),
             variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family,
-            audience: status & EntryRecord.sharedMark == 0 ? .cache : .everybody, begun: begun)
+            audience: status & EntryRecord.sharedMark == 0 ? .cache : .everybody, begun: begun, requested: stored)
         return EntryRecord(
             key: key, value: StoredData(data: Data(), info: info),
             lifetime: Lifetime(expires: expires, accessExtension: added.isNaN ? nil : added))
