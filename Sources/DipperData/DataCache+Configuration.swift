@@ -71,8 +71,9 @@ extension DataCache {
         /// them.
         ///
         /// While one fetches, the others wait without a slot of a queue. As soon as the entry is on disk they take it
-        /// from there. They share a failure as well, and an urgent call turns the prefetch of another process into an
-        /// urgent fetch. Who asks the network alone, such as by ``DataCache/getRemoteData(_:)``, does not wait.
+        /// from there. They share a status that says something about the URL, such as 404 or 503, as well, and an
+        /// urgent call turns the prefetch of another process into an urgent fetch. Who asks the network alone, such as
+        /// by ``DataCache/getRemoteData(_:)``, does not wait.
         ///
         /// ```swift
         /// configuration.leases.patience = .seconds(2)     // then one more fetches beside a process that hangs

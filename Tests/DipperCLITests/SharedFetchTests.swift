@@ -24,12 +24,18 @@ struct SharedFetchTests {
         let url = dipper.url("/bytes/100000/a?stall=50000&times=1")
         let holder = try dipper.start(["get", url])
         await dipper.server.waitForStalls(1)
-        let others = try (0..<3).map { _ in try dipper.start(["get", url, "--json"]) }
+        let target = try #require(URL(string: url))
+        let others = (0..<3).map { _ in
+            DataCache(.init(directory: dipper.folder.url.appendingPathComponent("cache")))
+        }
+        let waiting = others.map { $0.getData(target) }
+        for cache in others { try await cache.waitForParked() }
         holder.send(SIGKILL)
         let start = ContinuousClock.now
-        for process in others { #expect(await process.output().status == 0) }
+        for task in waiting { #expect(try await task.value.count == 100_000) }
         #expect(ContinuousClock.now - start < .seconds(5), "sooner than for one that is slow")
         #expect(dipper.server.requests.count == 2)
+        for cache in others { await cache.shutdown() }
     }
 
     @Test("a stopped holder is waited for, then one more process fetches, and one only")

@@ -91,6 +91,9 @@ final class Call: Sendable {
         guard request.url != nil, request.url?.user == nil else { return false }
         return !request.headers.hasCredentials && !(request.hasHooks && request.hooks.changesRequests)
     }
+    /// Whether a failure of the call is one of its URL, and not of the part that is its own: a signature that the key leaves
+    /// out, or credentials.
+    var sharesFailures: Bool { mayBeShared && request.key == nil && !request.isKeyedByPart }
     var keepsOnDisk: Bool { mayKeepOnDisk && renewsOnDisk }
     var renewsOnDisk: Bool {
         switch cachePolicy {
@@ -139,6 +142,11 @@ final class Call: Sendable {
         StoredAnswer(
             freshness: info.freshness, control: info.control(isShared: freshness.isShared),
             isForClient: info.audience == .client)
+    }
+
+    /// Whether the answer to another call, which this one has waited for, is for this one as well.
+    func shares(_ info: EntryInfo) -> Bool {
+        !insistsOnNetwork && !freshness.isShared && info.isChosen(by: request.headers)
     }
 
     /// Whether the call may end with a remembered failure.

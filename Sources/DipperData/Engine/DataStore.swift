@@ -40,6 +40,9 @@ final class DataStore: Sendable {
     let remnants: MemoryTier<StoredData>
     let tiers: SharedTiers?
     let history: RemovalHistory
+    private let removals = Mutex(RecentRemovals())
+    /// Nearly always nothing has been removed.
+    private let hasRemovals = Atomic(false)
     let expiries: ExpiryWatch
     let readers: Workers?
     /// Serial: Dispatch's global queues share their threads with Swift's tasks, which blocking work would hold up.
@@ -98,7 +101,7 @@ final class DataStore: Sendable {
         let lookUp = readers?.add(
             place,
             untilTaken: { delivered in
-                let found = self.find(call.key, call.request.headers, for: call)
+                let found = self.find(call.key, call.request.headers, for: call).map { self.renewed($0, for: call) }
                 self.lookBelow(call, place, unless: found, delivered) { found, delivered in
                     answer(found, wantsRemnant ? self.remnant(for: call, beside: found) : nil, delivered)
                 }
@@ -108,6 +111,16 @@ final class DataStore: Sendable {
             answer(found, self.failureInMemory(of: call.key).map(Remnant.failure), delivered)
         }
         return nil
+    }
+
+    /// Returns what another process has put on disk since memory took an entry that is out of date.
+    private func renewed(_ found: FoundEntry, for call: Call) -> FoundEntry {
+        let (info, place) = (found.value.info, found.place ?? call.key)
+        guard found.source == .memory, call.use(of: info, at: now().timeIntervalSince1970) != .fresh,
+            let newer = disk?.info(of: place), newer.stored > info.stored,
+            let value = readThrough(place, call, in: .all), value.info.stored > info.stored
+        else { return found }
+        return FoundEntry(value: value, source: .disk, place: found.place)
     }
 
     private func remnant(for call: Call, beside found: FoundEntry?) -> Remnant? {
@@ -341,7 +354,7 @@ final class DataStore: Sendable {
         of response: TransferResponse, _ call: Call, requested: TimeInterval, received: TimeInterval,
         after chain: RedirectChain, _ control: CacheControl
     ) -> Freshness {
-        guard case .http(let byDefault, let isShared) = call.freshness.rule else { return .always(from: received) }
+        guard case .http(let byDefault, let isShared) = call.freshness.rule else { return .always(from: requested) }
         // If the server says nothing, an expiration of the caller's own holds.
         let isLimited = call.request.diskExpiration != nil || defaults.diskExpiration != nil
         let lifetime =
@@ -525,7 +538,27 @@ final class DataStore: Sendable {
 
     // MARK: Removing
 
+    /// Notes that what another process has asked for before is not for the calls of this one.
+    private func note(_ key: CacheKey?, _ tiers: CacheTiers) {
+        guard tiers.contains(.disk) else { return }
+        let now = now().timeIntervalSince1970
+        removals.withLock { $0.add(key, at: now) }
+        hasRemovals.store(true, ordering: .releasing)
+    }
+
+    /// - Parameter url: the key of the URL alone, for a key that does not begin with the URL.
+    func hasRemoved(
+        _ key: @autoclosure () -> CacheKey, of url: @autoclosure () -> CacheKey?, within limit: Duration
+    ) -> Bool {
+        guard hasRemovals.load(ordering: .acquiring) else { return false }
+        let (keys, now) = ([key(), url()].compactMap { $0 }, now().timeIntervalSince1970)
+        return removals.withLock { removals in
+            keys.contains { removals.has($0, within: limit.timeInterval, at: now) }
+        }
+    }
+
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all, hidesForms: Bool = true) {
+        note(key, tiers)
         history.remove(key, from: tiers)
         clean(key, tiers, hidesForms: hidesForms)
         history.remove(key, from: tiers)
@@ -562,6 +595,7 @@ final class DataStore: Sendable {
     /// Removes the entries whose URL, as asked for or after redirects, has this text, whatever their keys. The shared
     /// tiers cannot be searched by URL: they lose the entry of the URL alone, and those that memory has.
     func removeAll(of address: String, from tiers: CacheTiers) {
+        note(CacheKey(verbatim: address), tiers)
         history.removeAll(of: address, from: tiers)
         var keys = [CacheKey(verbatim: address)]
         let forms = sharedForms(of: keys[0], tiers)
@@ -576,6 +610,7 @@ final class DataStore: Sendable {
     }
 
     func clear() {
+        note(nil, .all)
         history.clear()
         disk?.clear()
         clearMemory()
@@ -589,6 +624,7 @@ final class DataStore: Sendable {
     }
 
     func clearDisk() {
+        note(nil, .disk)
         history.revoke(from: .disk)
         disk?.clear()
         if haveRemnants(.disk) { remnants.removeAll() }

@@ -139,7 +139,7 @@ extension Fetch {
                     of: response, call, requested: run.requested, received: received, after: chain, control),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
             audience: min(limit, audience(of: response, run, call, control)),
-            begun: findings.claim?.begun ?? RemovalHistory.now, leased: lease?.begin ?? .infinity, control: control)
+            begun: findings.claim?.begun ?? RemovalHistory.now, requested: run.requested, control: control)
     }
 
     /// The fields of a call, with a mark of the credentials that its own did not name.
@@ -189,7 +189,6 @@ extension Fetch {
         let sharing = lease.flatMap { Lease.sharing(for: [$0]) }
         let mayKeep = keep(value, run, for: call, isConfirmed: source == .revalidated, write, sharing)
         lease?.outcome = mayKeep ? .kept : .unshared
-        lease?.write = write
         // Then its file has become that of the entry.
         if source.isAnswer, !value.info.isStandIn {
             dropPartial()
@@ -246,6 +245,7 @@ extension Fetch {
         }
         let mayKeep = engine.store.mayKeep(value.info, call)
         guard demand.keepsInMemory, !value.info.isStandIn else {
+            lease?.write = write
             write.end(isOnDisk: false)
             return mayKeep
         }
@@ -253,6 +253,8 @@ extension Fetch {
         let isNews = !isConfirmed || run.attempt.stored.map { !value.info.saysTheSame(as: $0.info) } ?? true
         let keepsOnDisk =
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
+        // Others find what has been confirmed on disk already.
+        lease?.write = isNews ? write : nil
         if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk, findings.claim?.isOutdated != true {
             engine.store.disk?.remove(found?.place ?? key)
         }
@@ -283,7 +285,6 @@ extension Fetch {
 
     private func beginAnew(for call: Call) {
         findings.beginAnew()
-        lease?.noteBegin()
         sources.begin(anewFor: call)
         findings.failure = nil
         forgetLookUp()

@@ -7,15 +7,19 @@ extension Fetch: LeasedWork {
     func isAdmitted() -> Bool {
         if let lease { return lease.admits() }
         // What is not kept on disk is of no use to others, nor probably the answer to one call alone.
-        guard !isOver, demand.keepsOnDisk, !isAlone, sources.provider == nil, sources.isFirst,
+        guard !isOver, demand.keepsOnDisk, !isAlone, engine.store.disk != nil || engine.store.tiers != nil,
+            sources.provider == nil, sources.isFirst,
             !sources.lead.request.isForThisProcess
         else { return true }
         lease = Lease(key, for: self, in: engine.store)
         return lease?.admits() ?? true
     }
 
-    /// Whether each call would take the entry from disk.
-    var mayWaitForOthers: Bool { isRead && !needsNetwork && !demand.insistsOnNetwork }
+    /// Whether each call would take an answer that another call has asked for.
+    var mayWaitForOthers: Bool {
+        !demand.insistsOnNetwork
+            && !engine.store.hasRemoved(key, of: alias, within: engine.options.leases.longestWait)
+    }
 
     var mayBeShared: Bool { sources.lead.mayBeShared }
 
@@ -42,15 +46,17 @@ extension Fetch: LeasedWork {
         if lease?.isWaiting == true, place == .parked, !mayWaitForOthers { wake() }
     }
 
-    func lookAgain() {
+    func lookAgain(isForAll: Bool) {
         guard !isOver, run == nil else { return }
         forgetFound()
         findings.budget.hold(at: engine.time.now())
         forgetLookUp()
+        isAnsweredForAll = isForAll
         // The slot stays: otherwise each fetch of the queue would take its lease in turn, long before it can begin.
         if place == .running { return beginLookUp() }
         engine.queues.remove(self)
-        enter()
+        engine.queues.look(self)
+        beginLookUp()
         engine.reconsider()
     }
 
@@ -63,18 +69,18 @@ extension Fetch: LeasedWork {
     func failedElsewhere(_ error: DipperError) {
         guard !isOver, run == nil else { return }
         // An answer that the program has judged says nothing about another call.
-        guard isFailureShared else { return lookAgain() }
+        guard isFailureShared else { return lookAgain(isForAll: false) }
         failed(error)
     }
 
-    /// The signature in a URL that is not part of the key may have been to blame.
+    /// The signature in a URL that is not part of the key, or the caller's credentials, may have been to blame.
     private var isFailureShared: Bool {
-        sources.isFirst && !sources.lead.request.isKeyedByPart && !demand.judgesAnswers
+        sources.isFirst && !demand.judgesAnswers && sources.lead.sharesFailures
     }
 
     /// Tells those who wait that the fetch has failed for good.
     func noteFailure(_ error: DipperError) {
-        if isFailureShared, LeaseNews.number(of: error) != nil { lease?.outcome = .failed(error) }
+        lease?.outcome = LeaseNews(failure: error, isOfURL: isFailureShared)
     }
 
     func hurry(_ queue: FetchQueue?) {
@@ -83,10 +89,10 @@ extension Fetch: LeasedWork {
         if isHurried, !wasHurried { endBackOff() }
     }
 
-    func takeNews() -> LeaseNews {
+    func news(since mark: inout Int) -> LeaseNews {
         if place == .parked, let due = knownFindings?.backOff?.due { return .pausing(due - engine.time.now()) }
-        let mark = attempts &+ (run?.reception.received ?? 0)
-        return exchange(&newsMark, with: mark) == mark ? .still : .moving
+        let present = attempts &+ (run?.reception.received ?? 0)
+        return exchange(&mark, with: present) == present ? .still : .moving
     }
 
     func endLease() { exchange(&lease, with: nil)?.end() }

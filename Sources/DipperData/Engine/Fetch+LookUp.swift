@@ -32,7 +32,7 @@ extension Fetch {
             lookUp?.cancel()
             engine.events.lookedUp(self, nil)
         }
-        (lookUp, lookUpNumber) = (nil, 0)
+        (lookUp, lookUpNumber, isAnsweredForAll) = (nil, 0, false)
         lookUpState = .notDone
     }
 
@@ -55,12 +55,14 @@ extension Fetch {
         _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim, _ verdicts: Verdicts
     ) {
         engine.events.lookedUp(self, found?.source)
+        let isForAll = exchange(&isAnsweredForAll, with: false)
         let moment = engine.now().timeIntervalSince1970
         var hit = found
-        if let found,
+        if let found, !isForAll,
             let waiter = waiters.first(where: { waiter in
                 let call = waiter.call
-                return call.mayFetch && verdicts.use(of: found.value, for: call, at: moment) == .staleWhileRevalidating
+                return waiter.reads && call.mayFetch
+                    && verdicts.use(of: found.value, for: call, at: moment) == .staleWhileRevalidating
             })
         {
             let renewal = engine.renewal(waiter.call)
@@ -72,7 +74,13 @@ extension Fetch {
         if hit == nil { turnToSubstitutes() }
         var isWantedAnew = false
         for waiter in waiters {
-            if let hit, waiter.reads, verdicts.isAnswered(waiter.call, by: hit.value, at: moment) {
+            if let hit, isForAll, verdicts.accepts(hit.value, for: waiter.call), waiter.call.shares(hit.value.info) {
+                leave(waiter, .success(DataResponse(hit.value, source: hit.source)))
+            } else if let hit, waiter.isRevalidation,
+                verdicts.use(of: hit.value, for: waiter.call, at: moment) == .fresh
+            {
+                leave(waiter, .success(response(of: hit, for: waiter.call)))
+            } else if let hit, waiter.reads, verdicts.isAnswered(waiter.call, by: hit.value, at: moment) {
                 leave(waiter, .success(response(of: hit, for: waiter.call)))
             } else if !waiter.fetches {
                 leave(waiter, .failure(.notCached.about(waiter.call.key)))

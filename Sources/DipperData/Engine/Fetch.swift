@@ -39,7 +39,8 @@ final class Fetch: QueueEntry {
     var lookUpTime = Date.distantPast
     /// Whether an urgent call of another cache waits.
     var isHurried = false
-    var newsMark = 0
+    /// Whether the next look-up finds the answer that another cache has asked for, also for the calls that wait here.
+    var isAnsweredForAll = false
 
     override var isLocal: Bool { sources.isLocal }
     override var host: String { sources.lead.request.url.map(URLText.host) ?? "" }

@@ -17,12 +17,14 @@ protocol LeasedWork: AnyObject, Sendable {
     /// Waits for the news of another cache. Called again during the wait.
     func waitForOthers()
     /// Looks the key up again. Unless it is there, the work asks for admission again.
-    func lookAgain()
+    /// - Parameter isForAll: whether what is there answers all that have waited.
+    func lookAgain(isForAll: Bool)
     func failedElsewhere(_ error: DipperError)
     /// - Parameter queue: the most urgent one in which a call of another cache waits; `nil` for none.
     func hurry(_ queue: FetchQueue?)
-    /// Returns how far the work is since this was asked last.
-    func takeNews() -> LeaseNews
+    /// Returns how far the work is.
+    /// - Parameter mark: tells one who asks how far it was when he asked last.
+    func news(since mark: inout Int) -> LeaseNews
 }
 
 /// The leases of one piece of work, one of each service: that of the folder first, then those of the program.
@@ -33,6 +35,7 @@ final class Lease {
         /// Whether the others look the key up in the program's tiers.
         let usesTiers: Bool
         var rules: LeaseRules
+        var mark = 0
     }
 
     private let engine: Engine
@@ -43,11 +46,9 @@ final class Lease {
     private var admissions = 0
     private var isAdmitting = false
     private var timer: (id: Engine.TimerID, due: Duration)?
-    /// The latest news of the holder that the work waits for.
-    private var heard = LeaseNews.still
+    /// The latest news of the holder that the work waits for, and its number.
+    private var heard = (news: LeaseNews.still, number: 0)
     private(set) var isWaiting = false
-    /// When a place was taken first, on the cache's clock in seconds since 1970; `nil` without a place.
-    private var taken: TimeInterval?
     /// How the work has ended, for those who wait.
     var outcome = LeaseNews.abandoned
     /// The write that they wait for as well.
@@ -87,11 +88,7 @@ final class Lease {
 
     private func handle(_ event: LeaseRules.Event, _ number: Int) {
         guard let work, levels.indices.contains(number) else { return }
-        switch event {
-        case .reported(.told(let news, by: _)): heard = news
-        case .reported(.taken): noteBegin()
-        default: break
-        }
+        if case .reported(.told(let news, by: _)) = event { heard = (news, heard.number + 1) }
         let action = levels[number].rules.handle(event, at: engine.time.now())
         switch action {
         case .take(let place): levels[number].claim.take(place, since: work.lookUpTime)
@@ -108,24 +105,27 @@ final class Lease {
             isWaiting = true
             levels[number].claim.watch(in: work.queue)
             work.waitForOthers()
-        case .look:
+        case .look, .use:
             isWaiting = false
-            work.lookAgain()
+            work.lookAgain(isForAll: action == .use)
         case .fail(let error):
             isWaiting = false
             work.failedElsewhere(error)
-        case .tell: levels[number].claim.tell(isWaiting ? heard : work.takeNews())
-        case .hurry(let queue): work.hurry(queue)
+        case .tell: levels[number].claim.tell(news(since: &levels[number].mark))
+        case .hurry(let queue):
+            // What was before is no news for those who come now.
+            if levels[number].mark == 0 { _ = news(since: &levels[number].mark) }
+            work.hurry(queue)
         case nil: break
         }
         arm()
     }
 
-    /// An entry that was stored since, by one that has taken over, is newer than the answer. Infinite without a lease.
-    var begin: TimeInterval { taken ?? .infinity }
-
-    /// The work begins, or begins anew.
-    func noteBegin() { taken = engine.now().timeIntervalSince1970 }
+    /// How far the work is, or the holder that it waits for; see ``LeasedWork/news(since:)``.
+    func news(since mark: inout Int) -> LeaseNews {
+        guard isWaiting else { return work?.news(since: &mark) ?? .still }
+        return exchange(&mark, with: heard.number) == heard.number ? .still : heard.news
+    }
 
     // MARK: Changes
 

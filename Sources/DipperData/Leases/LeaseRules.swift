@@ -5,9 +5,11 @@
 /// - A holder that brings nothing for `patience`, or does not end within `longestWait`, is joined by one more cache, in
 ///   the second place. Nobody joins two, unless both have said nothing for `patience` and their places do not expire:
 ///   they are stopped, so they are not at the server either.
-/// - After a holder's end or death all that waited look the key up. If it is there, they are answered. If the holder has
-///   given up, they ask for its place. If it has an answer that is not for them, each asks the server: they would wait
-///   for one another in vain.
+/// - After a holder's end or death all that waited look the key up. What it has kept answers them, as it answers the
+///   calls of its own cache. If the holder has given up, they ask for its place. If it has an answer that is not for
+///   them, each asks the server: they would wait for one another in vain.
+/// - Each new holder has `patience` of its own, but all together have `longestWait`, without their back-offs.
+/// - A service that does not answer is asked again, ever less often. After `patience` the cache does without it.
 package struct LeaseRules: Sendable {
     package enum Stage: Sendable, Hashable {
         case outside
@@ -33,14 +35,14 @@ package struct LeaseRules: Sendable {
         case wait
         /// Look the key up; unless it is there, the fetch has its turn again.
         case look
+        /// Look up the answer that a holder has kept for all that waited, even if it is for nobody who comes later.
+        case use
         case fail(DipperError)
         case tell
         case hurry(FetchQueue?)
     }
 
     private struct Wait: Sendable {
-        /// When the wait for the present holder began, without its back-offs.
-        var since: Duration
         /// When a holder has brought bytes last, or will end its back-off.
         var moved: Duration
         /// When a holder was heard last.
@@ -52,19 +54,28 @@ package struct LeaseRules: Sendable {
         var polls = 0
     }
 
+    /// A question that the service has not answered.
+    private struct Question: Sendable {
+        let place: LeasePlace
+        let first: Duration
+        var again: Duration
+    }
+
     private let patience: Duration
     private let longestWait: Duration
     private let placesExpire: Bool
     package private(set) var stage = Stage.outside
     private var wait: Wait?
+    /// When the wait for the first of all holders began, without their back-offs.
+    private var since: Duration?
+    private var pausedUntil = Duration.zero
+    private var question: Question?
     private var mayWait = false
     /// Whether a holder has had an answer, so that another wait would be in vain.
     private var isServed = false
     private var isAwaited = false
     private var lifetime: Duration?
     private var told = Duration.zero
-    /// Whether a question of one that waits is under way.
-    private var isAsked = false
 
     package init(patience: Duration, longestWait: Duration, placesExpire: Bool) {
         (self.patience, self.longestWait, self.placesExpire) = (patience, longestWait, placesExpire)
@@ -73,22 +84,23 @@ package struct LeaseRules: Sendable {
     /// The time of the next ``Event/time``.
     package var due: Duration? {
         switch stage {
-        case .waiting:
-            guard !isAsked, let wait else { return nil }
-            return wait.poll ?? wait.again ?? deadline(of: wait)
-        case .holding: return isAwaited || lifetime != nil ? told + interval : nil
-        case .outside, .asking, .alone: return nil
+        case .asking: question?.again
+        case .waiting: question?.again ?? wait.map { $0.poll ?? $0.again ?? deadline(of: $0) }
+        case .holding: isAwaited || lifetime != nil ? told + interval : nil
+        case .outside, .alone: nil
         }
     }
 
-    private func deadline(of wait: Wait) -> Duration { min(wait.moved + patience, wait.since + longestWait) }
+    private func deadline(of wait: Wait) -> Duration {
+        min(wait.moved + patience, (since ?? wait.moved) + longestWait)
+    }
 
     /// Between two tellings.
     private var interval: Duration { min(patience / 4, (lifetime ?? patience) / 3) }
 
     package mutating func handle(_ event: Event, at now: Duration) -> Action? {
         switch event {
-        case .turn(let mayWait): turn(mayWait)
+        case .turn(let mayWait): turn(mayWait, now)
         case .time: elapsed(now)
         case .reported(.taken(let place, let mayBeKept, let lifetime)): taken(place, mayBeKept, lifetime, now)
         case .reported(.refused(let place)): refused(place, now)
@@ -101,20 +113,28 @@ package struct LeaseRules: Sendable {
         }
     }
 
-    private mutating func turn(_ mayWait: Bool) -> Action? {
+    private mutating func turn(_ mayWait: Bool, _ now: Duration) -> Action? {
         switch stage {
         case .holding, .alone: return .fetch
         case .asking: return nil
         case .outside, .waiting:
             self.mayWait = mayWait && !isServed
             stage = .asking
-            return .take(.first)
+            return ask(.first, now)
         }
     }
 
+    private mutating func ask(_ place: LeasePlace, _ now: Duration) -> Action {
+        question = Question(place: place, first: now, again: now + patience / Self.firstLimit)
+        return .take(place)
+    }
+
+    /// A part of the patience.
+    private static let firstLimit = 40
+
     private mutating func goAlone() -> Action? {
         if stage == .alone { return nil }
-        (stage, wait) = (.alone, nil)
+        (stage, wait, question) = (.alone, nil, nil)
         return .fetch
     }
 
@@ -123,7 +143,7 @@ package struct LeaseRules: Sendable {
     ) -> Action? {
         // The fetch may go on by itself already, or look the key up.
         let isLate = stage != .asking && stage != .waiting
-        (stage, wait, isAsked) = (.holding(place), nil, false)
+        (stage, wait, question) = (.holding(place), nil, nil)
         (self.lifetime, told) = (lifetime, now)
         return isLate ? nil : mayBeKept && mayWait ? .look : .fetch
     }
@@ -131,13 +151,14 @@ package struct LeaseRules: Sendable {
     private mutating func refused(_ place: LeasePlace, _ now: Duration) -> Action? {
         guard stage == .asking || stage == .waiting else { return nil }
         if !mayWait { return goAlone() }
-        (stage, isAsked) = (.waiting, false)
-        var wait = wait ?? Wait(since: now, moved: now, heard: now)
+        (stage, question) = (.waiting, nil)
+        if since == nil { since = now }
+        var wait = wait ?? Wait(moved: now, heard: now)
         wait.poll = nil
         defer { if stage == .waiting { self.wait = wait } }
         switch place {
         case .first:
-            if deadline(of: wait) <= now, wait.again.map({ $0 <= now }) ?? true { return ask(.second) }
+            if deadline(of: wait) <= now, wait.again.map({ $0 <= now }) ?? true { return ask(.second, now) }
         case .second:
             // One that is new has time to be heard.
             if wait.again == nil { wait.heard = now }
@@ -147,19 +168,21 @@ package struct LeaseRules: Sendable {
         return .wait
     }
 
-    private mutating func ask(_ place: LeasePlace) -> Action {
-        isAsked = true
-        return .take(place)
-    }
-
     private mutating func elapsed(_ now: Duration) -> Action? {
         guard let due, due <= now else { return nil }
         if case .holding = stage {
             told = now
             return .tell
         }
-        // News may be lost, so the first place comes first.
-        return ask(.first)
+        guard var question else {
+            // News may be lost, so the first place comes first.
+            return ask(.first, now)
+        }
+        if now - question.first >= patience { return goAlone() }
+        // Twice as long as before.
+        question.again = min(now + (now - question.first), question.first + patience)
+        self.question = question
+        return .take(question.place)
     }
 
     private mutating func told(_ news: LeaseNews, _ place: LeasePlace, _ now: Duration) -> Action? {
@@ -172,11 +195,15 @@ package struct LeaseRules: Sendable {
         case .moving: wait?.moved = now
         case .pausing(let time):
             // A long one counts, so that nobody waits without end.
-            if time <= longestWait { wait?.since = now + time }
-            wait?.moved = now + time
+            let end = now + time
+            if time <= longestWait, end > pausedUntil {
+                since = since.map { $0 + end - max(now, pausedUntil) }
+                pausedUntil = end
+            }
+            wait?.moved = end
         case .kept, .unshared:
             isServed = true
-            return leave(.look)
+            return leave(news == .kept ? .use : .look)
         case .failed(let error): return leave(.fail(error))
         case .abandoned: return lost(place)
         }
@@ -184,7 +211,7 @@ package struct LeaseRules: Sendable {
     }
 
     private mutating func leave(_ action: Action) -> Action {
-        (stage, wait, isAsked) = (.outside, nil, false)
+        (stage, wait, question) = (.outside, nil, nil)
         return action
     }
 

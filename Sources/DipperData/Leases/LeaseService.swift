@@ -27,7 +27,8 @@ public protocol LeaseService: Sendable {
 /// The part of a cache in the lease of one key, for one fetch or one picture that is made.
 public protocol LeaseClaim: AnyObject, Sendable {
     /// Tries to take a place, without waiting until it is free. The service reports ``LeaseEvent/taken(_:mayBeKept:lifetime:)``,
-    /// ``LeaseEvent/refused(_:)`` or ``LeaseEvent/unavailable``, once.
+    /// ``LeaseEvent/refused(_:)`` or ``LeaseEvent/unavailable``. If no report comes, the cache calls this again; a claim that
+    /// has the place already takes it once more.
     /// - Parameters:
     ///   - place: the place to be taken.
     ///   - lookedUp: the system's time at which the cache began to look the key up.
@@ -89,7 +90,7 @@ public enum LeaseNews: Sendable, Hashable {
     case kept
     /// The holder has an answer that is for itself alone.
     case unshared
-    /// The fetch has failed, in a way in which others would fail.
+    /// The server has answered with a failure that says something about the URL: a status from 400 to 599.
     case failed(DipperError)
     /// The holder has given up without an answer.
     case abandoned
@@ -130,8 +131,8 @@ public enum LeaseNews: Sendable, Hashable {
         case 5: self = .unshared
         case 6:
             let number = Int(code >> 8 & 0xFF_FFFF)
-            guard (400...599).contains(number) || Self.failures.indices.contains(number) else { return nil }
-            var error = number < 400 ? Self.failures[number] : DipperError.status(number)
+            var error = DipperError.status(number)
+            guard Self.number(of: error) != nil else { return nil }
             if time > .zero { error.retryAfter = time }
             self = .failed(error)
         case 7: self = .abandoned
@@ -141,32 +142,42 @@ public enum LeaseNews: Sendable, Hashable {
 
     /// In milliseconds.
     private static let longestPause = 3_600_000
-    /// The failures that are no fault of one cache's own, by the numbers that stand for them.
-    private static let failures: [DipperError] = [
-        .hostNotFound, .connectionFailed, .connectionLost, .truncated, .timedOut, .tlsRejected, .addressRefused,
-        .tooLarge, .tooManyRedirects, .insecureRedirect, .malformedResponse, .transport,
-    ]
+    /// The statuses that say something about a request, the credentials or the proxy of one cache.
+    private static let ofRequest: Set = [401, 407, 408, 412, 416, 417, 431]
 
-    /// - Returns: `nil` for a failure that others need not have.
-    static func number(of error: DipperError) -> Int? {
-        if let status = error.status { return (400...599).contains(status) ? status : nil }
-        return failures.firstIndex(of: error)
+    /// - Returns: `nil` for a failure that others need not have: a time limit or a configuration may be one cache's own.
+    private static func number(of error: DipperError) -> Int? {
+        error.status.flatMap { (400...599).contains($0) && !ofRequest.contains($0) ? $0 : nil }
+    }
+
+    /// The news of work that has failed for good.
+    /// - Parameter isOfURL: whether the request is one that others would make as well.
+    init(failure error: DipperError, isOfURL: Bool) {
+        self =
+            error == .cancelled || error == .shutDown
+            ? .abandoned : isOfURL && Self.number(of: error) != nil ? .failed(error) : .unshared
     }
 }
 
 /// The options by which caches keep from fetching one key several times at once; see
 /// ``DataCache/Configuration/leases``.
 public struct LeaseOptions: Sendable {
-    /// Whether the caches and processes that have the same folder fetch a key once for all. On a network file system, and
-    /// where a folder has no locks or sockets, each fetches for itself.
+    /// Whether the caches and processes that have the same folder fetch a key once for all. Each fetches for itself on a
+    /// file system that is not known to be local, and where a folder has no locks or sockets.
+    ///
+    /// The kernel gives the leases of a process back when it ends. A program that calls `fork` without `exec` must let its
+    /// child end first: the child has the locks as well, and others wait for ``longestWait``.
     public var sharesFolder = true
     /// The services that are asked after the folder's own, in this order; see ``LeaseService``.
     public var services: [any LeaseService] = []
     /// The longest that others wait for a cache that brings no bytes: one that is stopped, or whose server says nothing.
-    /// Then one more of them fetches.
+    /// Then one more of them fetches. A service that does not answer is asked again for as long.
     public var patience = Duration.seconds(5)
-    /// The longest that others wait for a cache whose bytes flow. Then one more of them fetches. The time of a back-off
-    /// does not count.
+    /// The longest that others wait for a cache whose bytes flow, or for several that take over from one another. Then one
+    /// more of them fetches. The time of a back-off does not count.
+    ///
+    /// A cache whose program has removed an entry, or all, waits for nobody for as long: what others fetch may have been
+    /// asked for before.
     public var longestWait = Duration.seconds(30)
 
     /// Creates the default options.

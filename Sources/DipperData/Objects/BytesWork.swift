@@ -40,7 +40,8 @@ final class BytesWork: SharedWork {
         let want = make.wants.highest
         followed = origin.following?()
         call = origin.source.call(
-            for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority),
+            for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority)
+                .with(\.timeout, (make.family.first { !$0.calls.isEmpty } ?? make).timeout),
             keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
         requestedQueue = want.queue
         earlier = failed?.eventID
@@ -61,6 +62,12 @@ final class BytesWork: SharedWork {
     var timeLeft: Duration? {
         guard let limits = waiter?.knownLimits, let limit = limits.limit, let fetch = limits.past else { return nil }
         return limit - fetch.findings.budget.spent(at: origin.source.engine.time.now())
+    }
+
+    /// How far the fetch is; see ``LeasedWork/news(since:)``.
+    func news(since mark: inout Int) -> LeaseNews {
+        guard let fetch = (waiter ?? followed?.waiter)?.fetch else { return .still }
+        return fetch.lease?.news(since: &mark) ?? fetch.news(since: &mark)
     }
 
     override func move(to want: Urgency) {

@@ -86,6 +86,7 @@ extension ObjectCache {
             }
         }
         let writers = makes.filter { $0.origin.storing != .never }
+        for lease in makes.compactMap(\.lease) { lease.outcome = isWritten ? .kept : .unshared }
         guard !isWritten, first.step.isStored,
             let lead = writers.filter({ !$0.isOutdated && $0.claim.allows(.disk) })
                 .max(by: { $0.origin.storing < $1.origin.storing })

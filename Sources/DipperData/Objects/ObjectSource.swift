@@ -108,6 +108,22 @@ package final class ObjectSource: Sendable {
 
     func mayBeShared(_ request: DataRequest) -> Bool { call(request).mayBeShared }
 
+    /// Whether the program has removed the bytes, or what was made of them, so recently that other processes may have asked
+    /// for them before.
+    func hasRemoved(_ request: DataRequest) -> Bool {
+        let limit = engine.options.leases.longestWait
+        return store.hasRemoved(request.cacheKey, of: request.plainKey, within: limit)
+            || forms !== store && forms.hasRemoved(request.cacheKey, of: request.plainKey, within: limit)
+    }
+
+    func sharesFailures(_ request: DataRequest) -> Bool { !request.hasHooks && call(request).sharesFailures }
+
+    /// Whether a form that another process has made while this call waited is for this one as well.
+    func shares(_ info: EntryInfo, with request: DataRequest) -> Bool {
+        let call = call(request)
+        return !call.hasOwnValidation && call.shares(info)
+    }
+
     func waitsForDisk(_ request: DataRequest) -> Bool {
         (hasDisk || keepsForms) && request.waitsForDiskWrite && call(request).keepsOnDisk
     }

@@ -36,6 +36,10 @@ final class ObjectWork: SharedWork {
     var lease: Lease?
     /// Whether an urgent call of another process waits.
     private var isHurried = false
+    /// Whether the form that is looked up was made for the calls that have waited here as well.
+    private var isAnsweredForAll = false
+    /// Runs while another process makes the object.
+    private var waited = Stopwatch()
     /// Whether no prefetch starts because this work may fetch.
     private var isReserved = false
     /// The stored form made of earlier bytes. It serves if the bytes are still the same.
@@ -70,7 +74,12 @@ final class ObjectWork: SharedWork {
         if stage == .looking || stage == .waiting || stage == .over {
             return stage == .waiting ? parent?.timeLeft : nil
         }
-        return root?.timeLeft ?? origin.source.timeout(of: origin.request)
+        return root?.timeLeft ?? timeout
+    }
+
+    /// The time limit of the request, without the time for which another process was waited for.
+    var timeout: Duration? {
+        origin.source.timeout(of: origin.request).map { max(.zero, $0 - waited.spent(at: engine.time.now())) }
     }
 
     var engine: Engine { cache.engine }
@@ -91,6 +100,11 @@ final class ObjectWork: SharedWork {
 extension ObjectWork {
     func enter(_ stage: Stage) {
         (self.stage, lookUp) = (stage, nil)
+        if stage == .elsewhere {
+            waited.run(at: engine.time.now())
+        } else if waited.isRunning {
+            waited.hold(at: engine.time.now())
+        }
         round += 1
         limit()
     }
@@ -134,7 +148,7 @@ extension ObjectWork {
     func release() { if exchange(&isReserved, with: false) { origin.source.release() } }
 
     func fail(_ error: DipperError) {
-        if !origin.request.hasHooks, LeaseNews.number(of: error) != nil { lease?.outcome = .failed(error) }
+        lease?.outcome = LeaseNews(failure: error, isOfURL: origin.source.sharesFailures(origin.request))
         endCalls(.failure(error))
         for child in children { child.fail(error) }
         settle()
@@ -218,13 +232,15 @@ extension ObjectWork {
             cache.endIdle(origin.key)
         }
         let key = step.key(origin.dataKey)
+        let isForAll = exchange(&isAnsweredForAll, with: false)
         if let object = atHand { return found(object) }
         guard let stored else {
             if isAdmitted { descend() }
             return
         }
         let use = origin.source.use(of: stored.info, for: origin.request)
-        guard use == .fresh || use == .stale else {
+        guard use == .fresh || use == .stale || isForAll && origin.source.shares(stored.info, with: origin.request)
+        else {
             earlier = stored
             if isAdmitted { descend() }
             return
@@ -382,7 +398,7 @@ extension ObjectWork {
 /// One process makes an object that is stored, and the others read what it has stored.
 extension ObjectWork: LeasedWork {
     var queue: FetchQueue { wants.highest.queue }
-    var mayWaitForOthers: Bool { true }
+    var mayWaitForOthers: Bool { !origin.source.hasRemoved(origin.request) }
     var mayBeShared: Bool { origin.source.mayBeShared(origin.request) }
 
     func admitted() { if stage == .looking || stage == .elsewhere { descend() } }
@@ -393,8 +409,9 @@ extension ObjectWork: LeasedWork {
         enter(.elsewhere)
     }
 
-    func lookAgain() {
+    func lookAgain(isForAll: Bool) {
         guard stage == .looking || stage == .elsewhere else { return }
+        isAnsweredForAll = isForAll
         earlier = nil
         release()
         begin()
@@ -402,7 +419,7 @@ extension ObjectWork: LeasedWork {
 
     func failedElsewhere(_ error: DipperError) {
         // Another source of this request, or its own rules, may do better.
-        if origin.request.hasHooks { descend() } else { fail(error) }
+        if !error.mayPass, origin.source.sharesFailures(origin.request) { fail(error) } else { descend() }
     }
 
     func hurry(_ queue: FetchQueue?) {
@@ -413,6 +430,7 @@ extension ObjectWork: LeasedWork {
         refresh()
     }
 
-    /// The fetch has a lease of its own.
-    func takeNews() -> LeaseNews { .moving }
+    func news(since mark: inout Int) -> LeaseNews {
+        stage == .waiting ? root?.news(since: &mark) ?? .still : .moving
+    }
 }

@@ -48,7 +48,8 @@ extension DiskTier {
                 new.problem = StoreProblem("\(error)", isReadable: new.index != nil)
             }
             if new.files?.lock == nil { return new }
-            if options.sharesLeases { new.leases = leases(in: folder) }
+            // A member stays the same, so that it does not wait for itself.
+            if options.sharesLeases { new.leases = leases.flatMap { $0.isIn(folder) ? $0 : nil } ?? leases(in: folder) }
             let room: Room = state.withLock { $0.staged.removals.isEmpty } ? .reserve : .bodies
             try withRoom(room, new.files) { try openIndex(in: folder, isWaiting, &new) }
         } catch let refusal as StoreProblem {

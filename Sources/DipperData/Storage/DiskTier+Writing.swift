@@ -79,7 +79,7 @@ extension DiskTier {
                 var new = row(record, id, trailer, body.count, at: time, in: blob)
                 if table == .partial, record.value.info.status >= 400 { new.size = 0 }
                 change?.new = (new, blob == nil ? body : nil)
-                change?.leased = record.value.info.leased
+                change?.requested = record.value.info.requested
             } catch {
                 complain("an entry cannot be written and stays in memory only", error)
                 failed.insert(item.number)

@@ -199,7 +199,7 @@ final class DiskTier: Sendable {
 
     func replaceOpened(_ opened: Opened) {
         let old = state.withLock { exchange(&$0.opened, with: opened) }
-        old.leases?.close()
+        if old.leases !== opened.leases { old.leases?.close() }
         _ = consume old
     }
 

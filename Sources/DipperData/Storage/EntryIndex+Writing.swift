@@ -7,14 +7,19 @@ extension EntryIndex {
         var id: Int
         var table: Table
         var new: (row: Row, body: Data?)?
-        /// A row that was stored later, in seconds since 1970, stays.
-        var leased = TimeInterval.infinity
+        /// A newer answer that was stored later than this, in seconds since 1970, stays.
+        var requested = TimeInterval.infinity
 
         fileprivate func isLate(for old: Row) -> Bool {
-            guard let row = new?.row else { return false }
             // A time that is still to come says nothing: the clock was set back. A row of the same time is the same.
-            return old.stored > leased && old.stored <= row.accessed && old.stored != row.stored && old.isPresent
-                && old.key == row.key
+            guard let row = new?.row, old.stored > requested, old.stored <= row.accessed, old.stored != row.stored,
+                old.isPresent, old.key == row.key
+            else { return false }
+            // Of two that were fetched at the same time the server tells which is newer.
+            guard let its = RecordFormat.info(in: old.trailer), let own = RecordFormat.info(in: row.trailer) else {
+                return true
+            }
+            return its.freshness.generated > own.freshness.generated
         }
     }
 

@@ -140,7 +140,7 @@ private struct RecordReader {
             freshness: Freshness(generated: generated, until: until),
             variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family,
             audience: status & EntryRecord.sharedMark != 0
-                ? .everybody : status & EntryRecord.clientMark != 0 ? .client : .cache, begun: begun)
+                ? .everybody : status & EntryRecord.clientMark != 0 ? .client : .cache, begun: begun, requested: stored)
         return EntryRecord(
             key: key, value: StoredData(data: Data(), info: info),
             lifetime: Lifetime(expires: expires, accessExtension: added.isNaN ? nil : added))

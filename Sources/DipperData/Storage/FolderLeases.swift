@@ -23,8 +23,19 @@ final class FolderLeases: LeaseService, LoopClient {
     /// The connections to holders, by their numbers, also those that are being opened.
     private var holders: [Int: LeaseLine] = [:]
     private var unsent: [LeaseLine] = []
+    /// The size of the file at the latest moment when nobody else was found there.
+    private var quiet: (size: off_t, since: Date)?
+    /// When the listener is watched again, which has had no descriptor for a connection.
+    private var restEnd: ContinuousClock.Instant?
 
-    nonisolated init(_ file: LeaseFile) { self.file = file }
+    nonisolated init(_ file: LeaseFile) {
+        self.file = file
+        // In this order: who comes now changes the size afterwards.
+        let size = file.size
+        quiet = file.hasOthers ? nil : (size, Date())
+    }
+
+    nonisolated func isIn(_ root: Folder) -> Bool { file.isIn(root) }
 
     nonisolated func claim(_ key: CacheKey, _ report: @escaping @Sendable (LeaseEvent) -> Void) -> any LeaseClaim {
         FolderClaim(UInt64(bitPattern: Int64(EntryIndex.id(of: key))), report, self)
@@ -36,7 +47,7 @@ final class FolderLeases: LeaseService, LoopClient {
         // Without a thread nothing is open.
         Loop.post(waits: false) {
             self.isClosed = true
-            for line in Array(self.lines.values) { self.end(line) }
+            for line in Array(self.lines.values) + Array(self.holders.values) { self.end(line) }
             self.seat?.watch(self.file.listener, for: 0, insteadOf: EPOLLIN.rawValue)
             self.seat?.leave()
             self.seat = nil
@@ -47,7 +58,7 @@ final class FolderLeases: LeaseService, LoopClient {
 
     fileprivate func take(_ place: LeasePlace, _ lookedUp: Date, _ claim: FolderClaim) {
         // A lock says nothing among the fetches of one cache, which do not wait for one another here.
-        guard held[claim.id] == nil else { return claim.report(.unavailable) }
+        guard !isClosed, held[claim.id] == nil else { return claim.report(.unavailable) }
         switch file.lock(claim.id, place) {
         case .taken:
             _ = present
@@ -55,7 +66,7 @@ final class FolderLeases: LeaseService, LoopClient {
             if !ended.isEmpty { ended[claim.id] = nil }
             claim.place = place
             stopWatching(claim)
-            claim.report(.taken(place, mayBeKept: file.mayHaveChanged(since: lookedUp), lifetime: nil))
+            claim.report(.taken(place, mayBeKept: mayHaveChanged(since: lookedUp), lifetime: nil))
         case .held(let member):
             if let other = claim.holders.updateValue(member, forKey: place), other != member {
                 stopWatching(claim, at: other)
@@ -63,6 +74,14 @@ final class FolderLeases: LeaseService, LoopClient {
             claim.report(.refused(place))
         case .failed: claim.report(.unavailable)
         }
+    }
+
+    /// Whether another member may have kept something since a time of the system's clock.
+    private func mayHaveChanged(since time: Date) -> Bool {
+        let size = file.size
+        if let quiet, quiet.size == size, quiet.since <= time { return false }
+        quiet = file.hasOthers ? nil : (size, Date())
+        return true
     }
 
     fileprivate func end(_ claim: FolderClaim, _ outcome: LeaseNews) {
@@ -118,8 +137,10 @@ final class FolderLeases: LeaseService, LoopClient {
     }
 
     private func connected(_ line: LeaseLine, _ socket: Int32) {
-        guard socket >= 0 else { return lost(line) { .unheard($0) } }
-        if isClosed { return _ = Glibc.close(socket) }
+        guard socket >= 0, !isClosed else {
+            if socket >= 0 { Glibc.close(socket) }
+            return lost(line) { claim, place in claim.report(.unheard(place)) }
+        }
         open(line, socket)
         unsent.append(line)
         seat?.wake()
@@ -149,14 +170,21 @@ final class FolderLeases: LeaseService, LoopClient {
             Glibc.close(socket)
         }
         for id in exchange(&line.wants, with: [:]).keys { tellAwaited(id) }
-        lost(line) { .gone($0) }
+        lost(line) { lose($0, $1) }
+    }
+
+    /// The holder may have ended just now, again and again if it has many others. Or its lease is of another key, whose
+    /// range happens to be the same.
+    private func lose(_ claim: FolderClaim, _ place: LeasePlace) {
+        claim.strays += 1
+        claim.report(claim.strays > Self.mostStrays ? .unheard(place) : .gone(place))
     }
 
     /// Tells those who wait for a holder that it is heard no more.
-    private func lost(_ line: LeaseLine, _ event: (LeasePlace) -> LeaseEvent) {
+    private func lost(_ line: LeaseLine, _ tell: (FolderClaim, LeasePlace) -> Void) {
         if let member = line.member, holders[member] === line { holders[member] = nil }
         for id in Array(line.watchers.keys) {
-            for (claim, place) in dismiss(line, id) { claim.report(event(place)) }
+            for (claim, place) in dismiss(line, id) { tell(claim, place) }
         }
     }
 
@@ -170,6 +198,11 @@ final class FolderLeases: LeaseService, LoopClient {
         if descriptor == file.listener {
             while case let socket = dipper_local_accept(descriptor), socket >= 0 || errno == EPERM {
                 if socket >= 0 { open(LeaseLine(member: nil), socket) }
+            }
+            // Without a descriptor for it the connection stays where it is, and the listener ready.
+            if errno != EAGAIN, errno != EINTR, errno != ECONNABORTED {
+                seat?.watch(descriptor, for: 0, insteadOf: EPOLLIN.rawValue)
+                restEnd = ContinuousClock.now + .seconds(1)
             }
             return
         }
@@ -191,7 +224,11 @@ final class FolderLeases: LeaseService, LoopClient {
 
     func turn() -> ContinuousClock.Instant? {
         for line in exchange(&unsent, with: []) { flush(line) }
-        return nil
+        if let end = restEnd, end <= .now {
+            restEnd = nil
+            seat?.watch(file.listener, for: EPOLLIN.rawValue, insteadOf: 0)
+        }
+        return restEnd
     }
 
     private func send(_ code: UInt64, _ id: UInt64, to line: LeaseLine) {
@@ -230,11 +267,7 @@ final class FolderLeases: LeaseService, LoopClient {
         let news = LeaseNews(code: code)
         let watchers = news?.isEnd == false ? line.watchers[id] ?? [] : dismiss(line, id)
         for (claim, place) in watchers {
-            // The holder may have ended just now, again and again if it has many others. Or its lease is of another key,
-            // whose range happens to be the same.
-            if news == nil { claim.strays += 1 }
-            let lost: LeaseEvent = claim.strays > Self.mostStrays ? .unheard(place) : .gone(place)
-            claim.report(news.map { .told($0, by: place) } ?? lost)
+            if let news { claim.report(.told(news, by: place)) } else { lose(claim, place) }
         }
         return news != nil || code == LeaseMessage.unknown
     }
@@ -253,7 +286,7 @@ private final class FolderClaim: LeaseClaim {
     var place: LeasePlace?
     /// The members that hold the places that were refused.
     var holders: [LeasePlace: Int] = [:]
-    /// How often a member that was taken for a holder was none.
+    /// How often a member that was taken for a holder was none, or was gone.
     var strays = 0
 
     nonisolated init(_ id: UInt64, _ report: @escaping @Sendable (LeaseEvent) -> Void, _ service: FolderLeases) {

@@ -26,16 +26,14 @@ final class LeaseFile: Sendable {
     private let folder: Folder
     private let file: Int32
     let member: Int
-    /// The size of the file after this member had joined; zero if others were there.
-    private let joined: off_t
     /// The socket at which this member is asked for news.
     let listener: Int32
 
-    /// - Throws: `FileError` on a file system without locks, and on one that may ask another machine for them.
+    /// - Throws: `FileError` on a file system without locks, and on one that may ask another machine for them, or none.
     init(in root: Folder) throws(FileError) {
         var system = statfs()
         guard fstatfs(root.descriptor, &system) == 0 else { throw FileError("statfs", root.path) }
-        guard !Self.remote.contains(UInt32(truncatingIfNeeded: system.f_type)) else {
+        guard Self.isLocal(UInt32(truncatingIfNeeded: system.f_type)) else {
             throw FileError("lock", root.path, ENOLCK)
         }
         let folder = try root.makeFolder("leases")
@@ -59,10 +57,8 @@ final class LeaseFile: Sendable {
         }
         // The size tells others that somebody has come. Of two that come at the same time, one at least finds the other's
         // number.
-        let size = Self.status(file).st_size &+ 1
-        ftruncate(file, size)
+        ftruncate(file, Self.status(file).st_size &+ 1)
         (self.folder, self.file, member, listener) = (folder, file, number, socket)
-        joined = Self.hasOthers(file) ? 0 : size
     }
 
     deinit {
@@ -76,10 +72,13 @@ final class LeaseFile: Sendable {
         if (folder.entry("\(number)")?.st_mode ?? 0) & S_IFMT == S_IFSOCK { folder.remove("\(number)") }
     }
 
-    /// File systems of a network, or of a program: NFS, SMB, CIFS, 9p, AFS, Ceph, Lustre, GPFS, FUSE.
-    private static let remote: Set<UInt32> = [
-        0x6969, 0xFE53_4D42, 0xFF53_4D42, 0x517B, 0x0102_1997, 0x5346_414F, 0x00C3_6400, 0x0BD0_0BD0, 0x4750_4653,
-        0x6573_5546,
+    /// Whether the kernel of this machine alone decides about the locks of a file system, by its number in statfs(2).
+    static func isLocal(_ type: UInt32) -> Bool { local.contains(type) }
+
+    /// ext2 to ext4, XFS, Btrfs, tmpfs, overlayfs, ramfs, F2FS, ZFS, bcachefs, JFS, NILFS, UBIFS, eCryptfs.
+    private static let local: Set<UInt32> = [
+        0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794C_7630, 0x8584_58F6, 0xF2F5_2010, 0x2FC1_2FC1, 0xCA45_1A4E,
+        0x3153_464A, 0x3434, 0x2405_1905, 0xF15F,
     ]
 
     // MARK: Locks
@@ -105,23 +104,21 @@ final class LeaseFile: Sendable {
         _ = dipper_unlock(file, Self.start(id, place), Int64(member + 1))
     }
 
-    /// Whether another member is there, or has been since a time of the system's clock.
-    func mayHaveChanged(since time: Date) -> Bool {
-        let status = Self.status(file)
-        if status.st_size == joined { return false }
-        let last = Double(status.st_ctim.tv_sec) + Double(status.st_ctim.tv_nsec) * 1e-9
-        // The kernel's times are some milliseconds coarse.
-        return Self.hasOthers(file) || last > time.timeIntervalSince1970 - 0.02
+    /// Grows when a member joins.
+    var size: off_t { Self.status(file).st_size }
+
+    var hasOthers: Bool { dipper_other_lock(file, Self.members, Int64(Self.mostMembers)) != 0 }
+
+    /// Whether a cache's folder has this file still.
+    func isIn(_ root: Folder) -> Bool {
+        let own = Self.status(file)
+        return root.entry("leases/locks").map { $0.st_ino == own.st_ino && $0.st_dev == own.st_dev } == true
     }
 
     private static func status(_ file: Int32) -> stat {
         var status = stat()
         fstat(file, &status)
         return status
-    }
-
-    private static func hasOthers(_ file: Int32) -> Bool {
-        dipper_other_lock(file, members, Int64(mostMembers)) != 0
     }
 
     // MARK: Sockets

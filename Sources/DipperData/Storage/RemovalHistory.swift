@@ -118,6 +118,29 @@ package final class RemovalHistory: Sendable {
     }
 }
 
+/// The removals that are so recent that another process may have asked for an entry before. A value.
+struct RecentRemovals: Sendable {
+    /// In seconds since 1970: of everything, and of the keys of a URL by their common first line.
+    private var everything = -TimeInterval.infinity
+    private var keys: [Substring: TimeInterval] = [:]
+
+    private static let most = 1_024
+
+    /// - Parameter key: `nil` for all keys.
+    mutating func add(_ key: CacheKey?, at now: TimeInterval) {
+        if let key, keys.count < Self.most { return keys[Self.name(of: key)] = now }
+        (everything, keys) = (now, [:])
+    }
+
+    func has(_ key: CacheKey, within limit: TimeInterval, at now: TimeInterval) -> Bool {
+        now - max(everything, keys[Self.name(of: key)] ?? everything) < limit
+    }
+
+    private static func name(of key: CacheKey) -> Substring {
+        Substring(key.string.utf8.prefix { $0 != UInt8(ascii: "\n") })
+    }
+}
+
 extension [Claim.Losses] {
     fileprivate mutating func remove(_ losses: Claim.Losses) {
         let place = losses.place.load(ordering: .relaxed)

@@ -53,9 +53,9 @@ package final class EntryInfo: Sendable {
     let isPlain: Bool
 
     let begun: UInt64
-    /// When the cache took the lease under which the answer was fetched, in seconds since 1970: an entry that was stored
-    /// later, by one that has taken over, is not replaced. Infinite without a lease.
-    let leased: TimeInterval
+    /// A moment after which the answer was not asked for, in seconds since 1970: a newer one that another process has
+    /// stored since is not replaced. Infinite for what the program adds.
+    let requested: TimeInterval
 
     private let textBytes: Int
     private let knownControl = AtomicLazyReference<Reference<CacheControl>>()
@@ -67,11 +67,11 @@ package final class EntryInfo: Sendable {
     init(
         url: String, asked: String? = nil, status: Int = 200, headers: HTTPHeaders = [:], stored: TimeInterval,
         freshness: Freshness? = nil, variant: Variant? = nil, family: UInt64 = 0, isStandIn: Bool = false,
-        audience: Audience = .cache, begun: UInt64 = RemovalHistory.now, leased: TimeInterval = .infinity,
+        audience: Audience = .cache, begun: UInt64 = RemovalHistory.now, requested: TimeInterval = .infinity,
         control: CacheControl? = nil
     ) {
         self.begun = begun
-        self.leased = leased
+        self.requested = requested
         self.url = url
         self.asked = asked == url ? nil : asked
         self.status = status
@@ -117,7 +117,7 @@ package final class EntryInfo: Sendable {
         EntryInfo(
             url: url, asked: asked, status: status, headers: headers ?? self.headers, stored: stored,
             freshness: freshness ?? self.freshness, variant: variant, family: family ?? self.family,
-            isStandIn: isStandIn, audience: audience ?? self.audience, begun: begun, leased: leased)
+            isStandIn: isStandIn, audience: audience ?? self.audience, begun: begun, requested: requested)
     }
 
     /// The metadata in a tier that others read, in which no entry is fresh for longer than a shared cache may use it.

@@ -50,9 +50,9 @@ struct LeaseRulesTests {
 
     @Test("after the end of the holder the key is looked up, and nobody waits a second time for what is not there")
     func ends() {
-        for news in [LeaseNews.kept, .unshared] {
+        for (news, action) in [(LeaseNews.kept, LeaseRules.Action.use), (.unshared, .look)] {
             _ = walk([
-                (0, turn, .take(.first)), (0, refused, .wait), (1, told(news), .look), (1, turn, .take(.first)),
+                (0, turn, .take(.first)), (0, refused, .wait), (1, told(news), action), (1, turn, .take(.first)),
                 (1, refused, .fetch),
             ])
         }
@@ -91,7 +91,7 @@ struct LeaseRulesTests {
         #expect(walk(third).due == .seconds(10))
         let again: [Step] = [(10, .time, .take(.first)), (10, refused, .take(.second))]
         _ = walk(third + [(9, told(.still, by: .second), nil)] + again + [(10, .reported(.refused(.second)), .wait)])
-        _ = walk(third + [(7, told(.kept, by: .second), .look)])
+        _ = walk(third + [(7, told(.kept, by: .second), .use)])
         _ = walk(
             third + [(7, told(.abandoned, by: .second), .look), (7, turn, .take(.first)), (7, refused, .take(.second))])
         // Both are stopped, and at no server.
@@ -107,7 +107,7 @@ struct LeaseRulesTests {
         var asked = 0
         while now < .seconds(4) {
             #expect(rules.handle(.time, at: now) == .take(.first))
-            #expect(rules.due == nil, "the answer comes first")
+            #expect(rules.due == now + .milliseconds(125), "the answer comes first")
             #expect(rules.handle(refused, at: now) == .wait)
             #expect(rules.handle(.reported(.unheard(.first)), at: now) == nil)
             now = rules.due ?? .zero
@@ -135,19 +135,55 @@ struct LeaseRulesTests {
     @Test("an answer of a service that comes late is kept, and stops nothing")
     func late() {
         let rules = walk([
-            (0, turn, .take(.first)), (0, refused, .wait), (5, .time, .take(.first)), (6, told(.kept), .look),
+            (0, turn, .take(.first)), (0, refused, .wait), (5, .time, .take(.first)), (6, told(.kept), .use),
             (6, taken(), nil), (7, turn, .fetch),
         ])
         #expect(rules.stage == .holding(.first))
         _ = walk([
-            (0, turn, .take(.first)), (0, refused, .wait), (5, .time, .take(.first)), (6, told(.kept), .look),
+            (0, turn, .take(.first)), (0, refused, .wait), (5, .time, .take(.first)), (6, told(.kept), .use),
             (6, refused, nil),
         ])
     }
 
+    @Test("a service that does not answer is asked again, ever less often, and done without after the patience")
+    func silence() {
+        let beginnings: [[Step]] = [
+            [(0, turn, .take(.first))], [(0, turn, .take(.first)), (0, refused, .wait), (5, .time, .take(.first))],
+        ]
+        for begin in beginnings {
+            var rules = walk(begin)
+            let start = Duration.seconds(begin.last?.at ?? 0)
+            var asked = 1
+            while let due = rules.due, rules.stage != .alone, asked < 100 {
+                let action = rules.handle(.time, at: due)
+                #expect(action == (due - start < .seconds(5) ? .take(.first) : .fetch))
+                if action == .take(.first) { asked += 1 }
+            }
+            #expect(rules.stage == .alone && asked == 7, "\(asked) questions")
+            #expect(rules.handle(taken(), at: start + .seconds(6)) == nil)
+            #expect(rules.stage == .holding(.first), "the place is given back in the end")
+        }
+        _ = walk([(0, turn, .take(.first)), (0.125, .time, .take(.first)), (0.2, taken(), .fetch), (0.3, taken(), nil)])
+    }
+
+    @Test("holders that take over from one another have the longest wait together, without their back-offs")
+    func manyHolders() {
+        var steps: [Step] = [(0, turn, .take(.first)), (0, refused, .wait)]
+        for time in [4.0, 8, 12, 16, 20, 24] {
+            steps += [
+                (time, .reported(.gone(.first)), .look), (time, turn, .take(.first)), (time, refused, .wait),
+                (time + 3, told(.moving), nil),
+            ]
+        }
+        #expect(walk(steps).due == .seconds(30))
+        _ = walk(steps + [(30, .time, .take(.first)), (30, refused, .take(.second))])
+        let pauses = steps + [(27, told(.pausing(.seconds(20))), nil), (28, told(.pausing(.seconds(19))), nil)]
+        #expect(walk(pauses + [(48, told(.moving), nil)]).due == .seconds(50), "thirty seconds and the pause")
+    }
+
     @Test("news survives as a number, and no other number is news")
     func codes() {
-        let failures: [DipperError] = [.status(404), .status(503), .connectionFailed, .timedOut, .transport]
+        let failures: [DipperError] = [.status(404), .status(403), .status(503)]
         var busy = DipperError.status(503)
         busy.retryAfter = .seconds(120)
         let all: [LeaseNews] =
@@ -159,10 +195,18 @@ struct LeaseRulesTests {
             return
         }
         #expect(error.retryAfter == .seconds(120))
-        // Those of one process alone.
-        for error in [DipperError.cancelled, .unreachable, .rejected, .undecodable, .status(200)] {
+        // Those of one process alone: of its time limit, its configuration, its credentials.
+        let own: [DipperError] = [
+            .timedOut, .tooManyRedirects, .addressRefused, .tooLarge, .connectionFailed, .unreachable, .rejected,
+            .undecodable, .status(200), .status(401), .status(407),
+        ]
+        for error in own {
             #expect(LeaseNews(code: LeaseNews.failed(error).code) == .abandoned)
+            #expect(LeaseNews(failure: error, isOfURL: true) == .unshared, "\(error): each asks for itself at once")
         }
+        #expect(LeaseNews(failure: .status(404), isOfURL: true) == .failed(.status(404)))
+        #expect(LeaseNews(failure: .status(404), isOfURL: false) == .unshared)
+        #expect(LeaseNews(failure: .cancelled, isOfURL: true) == .abandoned)
         var random = SeededRandom(7)
         for _ in 0..<10_000 {
             let code = UInt64.random(in: .min ... .max, using: &random)
