@@ -22,7 +22,7 @@
         public let name: String
         public let placesExpire = true
         private let tier: RedisTier
-        /// Those of the tier, in its order.
+        /// The servers of the tier, in its order.
         private let lines: [RedisLine]
         private let member = String(UInt64.random(in: 0 ... .max), radix: 16)
 
@@ -112,7 +112,7 @@
         private var held: [String: RedisClaim] = [:]
         /// Whether those who wait can reach this process.
         private var isReachable = false
-        /// What is done once they can.
+        /// The work that waits until they can.
         private var delayed: [() -> Void] = []
 
         nonisolated init(_ server: RedisServer, member: String) {
