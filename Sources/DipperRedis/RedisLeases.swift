@@ -13,7 +13,7 @@
     ///
     /// The cache that holds the lease of a key fetches it. The others wait for its news, which the server publishes, and
     /// find the entry in the tier. A holder renews its lease each second; if it is killed or stopped, the lease ends after
-    /// three seconds, and those that wait take over. A message that is lost costs them ``LeaseOptions/patience`` at most.
+    /// three seconds, and those that wait take over. A message that is lost costs them `LeaseOptions.patience` at most.
     /// While no server is there, each cache fetches for itself. A holder that goes on after it has lost its lease does not
     /// replace the record of the cache that has taken over.
     ///
@@ -118,7 +118,9 @@
         nonisolated init(_ server: RedisServer, member: String) {
             (self.server, self.member) = (server, member)
             listener = server.listener()
-            Loop.post { self.listener.hear = { [weak self] in self?.heard($0) } }
+            Loop.post {
+                for connection in [server, self.listener] { connection.hear = { [weak self] in self?.heard($0) } }
+            }
         }
 
         // MARK: Scripts, which the server carries out as one step
@@ -176,8 +178,7 @@
                 stopWatching(claim)
                 claim.place = place
                 held[claim.token] = claim
-                server.leases[claim.name, default: []].removeAll { $0 == claim.token }
-                server.leases[claim.name, default: []].append(claim.token)
+                server.leases[claim.name] = claim.token
                 claim.report(.taken(place, mayBeKept: isThere == 1, lifetime: .milliseconds(Self.life)))
             case .success(.bytes(let text)):
                 let news = Self.news(text)
@@ -226,8 +227,7 @@
 
         func end(_ claim: RedisClaim, _ outcome: LeaseNews) {
             stopWatching(claim)
-            server.leases[claim.name]?.removeAll { $0 == claim.token }
-            if server.leases[claim.name]?.isEmpty == true { server.leases[claim.name] = nil }
+            if server.leases[claim.name] == claim.token { server.leases[claim.name] = nil }
             guard let place = exchange(&claim.place, with: nil) else { return }
             held[claim.token] = nil
             tell(outcome, claim, place)
@@ -341,25 +341,17 @@
     extension RedisServer {
         /// Stores a record, unless this process has lost the lease of its name and another has, or has stored it.
         private static let storing = """
-            local isOwn = false
-            for place = 2, 3 do
-                local holder = redis.call('GET', KEYS[place])
-                if holder and (holder == ARGV[1] or holder == ARGV[2]) then isOwn = true end
-            end
+            local isOwn = redis.call('GET', KEYS[2]) == ARGV[1] or redis.call('GET', KEYS[3]) == ARGV[1]
             if not isOwn and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) > 0 then return false end
-            if ARGV[4] then return redis.call('SET', KEYS[1], ARGV[3], ARGV[4], ARGV[5]) end
-            return redis.call('SET', KEYS[1], ARGV[3])
+            return redis.call('SET', KEYS[1], ARGV[2], unpack(ARGV, 3))
             """
 
         /// - Parameter life: the words of SET that limit the record's life.
         func storing(_ record: Data, _ name: String, _ life: [Data]) -> [Data] {
             let key = address.key(name)
-            // Several caches of this process may have tried.
-            guard let tokens = leases[name], let first = tokens.first, let last = tokens.last else {
-                return [.word("SET"), key, record] + life
-            }
+            guard let token = leases[name] else { return [.word("SET"), key, record] + life }
             let keys = [key, address.key(name, .first), address.key(name, .second)]
-            return [.word("EVAL"), .word(Self.storing), .word("3")] + keys + [.word(first), .word(last), record] + life
+            return [.word("EVAL"), .word(Self.storing), .word("3")] + keys + [.word(token), record] + life
         }
     }
 #endif

@@ -18,12 +18,13 @@ struct LeaseServiceTests {
         let (gate, service) = (Gate(), FreeLeases())
         let isOpen = Box(false)
         let test = cache(Shelf { isOpen.value ? .waits(gate) : .works }, service)
-        let task = test.cache.getData(a)
+        let task = test.cache.getData(DataRequest(a).with(\.waitsForDiskWrite, true))
         let transfer = try await test.transport.nextTransfer()
         isOpen.update { $0 = true }
         transfer.finish(with: Data("here".utf8), headers: fresh)
         _ = try await task.value
         try await gate.waitForArrival()
+        _ = test.cache.queueCounts
         #expect(service.ends.value == [])
         gate.open()
         try await service.ends.wait { $0 == [.kept] }

@@ -191,18 +191,39 @@ struct RedisLeaseTests {
         #expect(transfers(machines) == 1)
     }
 
-    @Test("when the server is killed each machine fetches for itself, and no call fails")
-    func killed() async throws {
+    @Test(
+        "when the server is killed or stopped each machine fetches for itself, and no call fails",
+        arguments: [SIGKILL, SIGSTOP])
+    func killed(signal: Int32) async throws {
         let server = try await RedisProcess()
-        let machines = try (0..<3).map { _ in try machine(server) }
+        let machines = try (0..<3).map { _ in try machine(server) { $0.leases.patience = .seconds(1) } }
         let (transfer, own, waiting) = try await begin(machines[0], Array(machines[1...]))
-        server.kill()
+        server.send(signal)
         for test in machines[1...] {
             try await test.transport.nextTransfer().finish(with: Data("own".utf8), headers: fresh)
         }
         for task in waiting { #expect(try await task.value == Data("own".utf8)) }
         transfer.finish(with: Data("here".utf8), headers: fresh)
         #expect(try await own.value == Data("here".utf8))
+    }
+
+    @Test("the rights that the guide names are enough for a tier and leases")
+    func rights() async throws {
+        let server = try await RedisProcess()
+        let rights =
+            "+get +set +del +ping +client|setname +eval +exists +pttl +pexpire +publish +subscribe +unsubscribe"
+        let words = "ACL SETUSER fleet on >secret ~dipper:* &dipper:* \(rights)".split(separator: " ").map(String.init)
+        try runProgram("/usr/bin/redis-cli", ["-s", server.socket] + words)
+        let machines = try (0..<2).map { _ in
+            let tier = try patient("unix://fleet:secret@\(server.socket)")
+            return TestCache(folder: TemporaryFolder(), date: date) { $0.share(tier) }
+        }
+        let (transfer, _, waiting) = try await begin(machines[0], [machines[1]])
+        transfer.finish(with: Data("here".utf8), headers: fresh)
+        #expect(try await waiting[0].response.source == .shared)
+        try await machines[0].cache.removeData(for: a)
+        await machines[0].cache.shutdown()
+        #expect(try server.keys == [] && server.ask("ACL", "LOG") == "", "nothing was refused")
     }
 
     // MARK: The service alone

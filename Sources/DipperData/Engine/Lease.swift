@@ -55,13 +55,12 @@ final class Lease {
     var write: PendingWrite?
     /// The end of the storing in the program's tiers, for those who look there.
     private var sharing: PendingWrite?
-    private let hasTiers: Bool
 
     /// `nil` if there is no service.
     init?(_ key: CacheKey, for work: some LeasedWork, in store: DataStore) {
         engine = work.engine
         let options = engine.options.leases
-        hasTiers = store.tiers != nil
+        let hasTiers = store.tiers != nil
         let folder: [any LeaseService] = (store.disk?.leases).map { [$0] } ?? []
         // What the tiers do not get is of no use to those who look there.
         let services = folder + (hasTiers && !work.mayBeShared ? [] : options.services)
