@@ -17,6 +17,8 @@ let package = Package(
         .library(name: "DipperRedis", targets: ["DipperRedis"]),
         // Empty without the trait Tracing.
         .library(name: "DipperTracing", targets: ["DipperTracing"]),
+        // The helper of programs that have pictures decoded apart and are not their own helper.
+        .executable(name: "dipper-decoder", targets: ["dipper-decoder"]),
         // For the Gallery sample and its benchmark, which are packages of their own.
         .library(name: "SampleServer", targets: ["SampleServer"]),
     ],
@@ -130,6 +132,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Sources/DipperCLI"),
+        .executableTarget(name: "dipper-decoder", dependencies: ["Dipper"], path: "Sources/DipperDecoder"),
         .target(name: "SampleServer", path: "Samples/SampleServer"),
         .executableTarget(
             name: "Scrolling",
@@ -195,6 +198,11 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         .target(name: "FuzzDriver", path: "Fuzzing/FuzzDriver"),
         .executableTarget(
             name: "DipperFuzz", dependencies: ["Dipper", "DipperData", "FuzzDriver"], path: "Fuzzing/DipperFuzz"),
+        // A helper that decodes a format of attacks on its wall, with their system calls, in C.
+        .target(name: "HostileCalls", path: "Tests/HostileCalls"),
+        .target(name: "HostileDecoding", dependencies: ["Dipper", "HostileCalls"], path: "Tests/HostileDecoding"),
+        .executableTarget(
+            name: "HostileDecoder", dependencies: ["Dipper", "HostileDecoding"], path: "Tests/HostileDecoder"),
         // Helpers of all test targets: for waiting, counting and files.
         .target(
             name: "TestSupport",
@@ -221,8 +229,8 @@ if let tests = Context.environment["DIPPER_TESTS"] {
         .testTarget(
             name: "DipperTests",
             dependencies: [
-                "CFastPNG", "CPixels", "CZlib", "CodecShims", "Dipper", "DipperInspector", "DipperTesting",
-                "FaultServer",
+                "CFastPNG", "CPixels", "CZlib", "CodecShims", "Dipper", "dipper-decoder", "DipperInspector",
+                "DipperTesting", "FaultServer", "HostileCalls", "HostileDecoder", "HostileDecoding",
                 "TestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ],

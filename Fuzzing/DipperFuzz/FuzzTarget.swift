@@ -15,6 +15,8 @@ enum FuzzTarget: String, CaseIterable {
     case dataURL, fields, contentRange, cacheControl
     /// Entries of the disk and of other processes.
     case record
+    /// Messages between a program and the helper that decodes for it.
+    case messages
 
     /// The target that the environment variable `DIPPER_FUZZ` names.
     static let chosen = FuzzTarget(rawValue: ProcessInfo.processInfo.environment["DIPPER_FUZZ"] ?? "") ?? .header
@@ -35,6 +37,11 @@ enum FuzzTarget: String, CaseIterable {
         case .record:
             #if DEBUG
                 RecordProbe.run(data)
+            #endif
+            return true
+        case .messages:
+            #if DEBUG
+                MessageProbe.run(data)
             #endif
             return true
         case .apng:

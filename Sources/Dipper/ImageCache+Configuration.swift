@@ -36,6 +36,11 @@ extension ImageCache {
         /// The limits of each picture in pixels, frames and bytes. A picture above them fails with
         /// `DipperError.imageTooLarge`.
         public var limits = DecodeLimits()
+        /// Whether helper processes decode the pictures, behind a wall; at most as many as ``decodingThreads``. By
+        /// default the program decodes them itself. See ``Isolation``.
+        public var isolation = Isolation.off
+        /// The program of the helper processes; `nil` for the one that is found. See ``Isolation``.
+        public var decoderProgram: URL?
         /// The number of threads that decode and process; by default the number of active cores, at most eight. Urgent
         /// pictures come first. Of equal urgency, small pictures come before huge ones, and each file has its turn.
         /// A large AVIF picture that is decoded alone may use as many.

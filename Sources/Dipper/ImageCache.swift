@@ -78,7 +78,8 @@ public final class ImageCache: Sendable {
         logger[metadataKey: "category"] = "images"
         source = data.objectSource()
         tools = ImageTools(
-            codecs: configuration.codecs, limits: configuration.limits, threads: configuration.decodingThreads)
+            codecs: configuration.codecs, limits: configuration.limits, threads: configuration.decodingThreads,
+            isolation: configuration.isolation, decoderProgram: configuration.decoderProgram)
         defaultStep = ImageStep(defaults, configuration.options.targetCache?.tools ?? tools)
         objects = data.makeObjectCache(
             memory: memory,
@@ -90,6 +91,12 @@ public final class ImageCache: Sendable {
             logger.info(
                 "not kept",
                 metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
+        }
+        guard configuration.isolation != .off else { return }
+        // The first picture finds a helper, and what is missing is said.
+        _ = objects.workers.run { [logger] in
+            let posture = configuration.isolationPosture
+            if !posture.isComplete { logger.warning("isolation is incomplete", metadata: ["posture": "\(posture)"]) }
         }
     }
 

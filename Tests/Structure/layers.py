@@ -19,7 +19,7 @@ LAYERS = {
         "Loop", "Model", "Support", "Redaction",
     ],
     "Sources/Dipper": [
-        "Display", ".", "Loading", "Requests", "Video", "Animation", "Codecs", "Processing", "Resampling", "Image",
+        "Display", ".", "Loading", "Requests", "Video", "Animation", "Codecs", "Isolation", "Processing", "Resampling", "Image",
     ],
 }
 

@@ -89,15 +89,25 @@ public struct CodecRegistry: Sendable {
     }
 
     /// Decodes a picture. The other frames of an animation are decoded later unless the options say otherwise.
+    ///
+    /// With ``DecodeOptions/isolation``, a helper process decodes.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.undecodable`, `DipperError.imageTooLarge`,
-    ///   `DipperError.cancelled`; `DipperError.processingFailed` for a target without pixels.
+    ///   `DipperError.cancelled`; `DipperError.processingFailed` for a target without pixels; `DipperError.decoderFailed`
+    ///   if a helper fails, and `DipperError.notIsolated` if there is none although it is required.
     public func decode(_ data: Data, _ options: DecodeOptions = .init()) throws(DipperError) -> Image {
         let decoder = try decoder(for: data)
         var options = options
         options.target = options.target?.pixels(at: options.scale)
         try options.target?.check()
-        return try decoder.decode(data, options)
+        guard let helpers = try DecoderPool.of(Self.name(of: decoder), options) else {
+            return try decoder.decode(data, options)
+        }
+        return try helpers.decode(data, options, loopDuration: (try? ImageInfo(data))?.loopDuration)
     }
+
+    /// By which the program and a helper know that they mean the same decoder.
+    private static func name(of decoder: any ImageDecoder) -> String { String(reflecting: type(of: decoder)) }
+    var decoderNames: [String] { decoders.map(Self.name) }
 
     /// Encodes a picture as a file of a format: an animation with all its frames if the format moves, which GIF, WebP and
     /// PNG do; in other formats as its first frame. The frames are decoded and written one after the other.

@@ -164,16 +164,7 @@ final class ColorTransform: @unchecked Sendable {
     /// The entry used last comes last.
     private static let cache = Mutex<[Entry]>([])
 
-    /// The hashes depend on the random seed of the process, so nobody outside can construct two profiles with one key.
-    private static func key(_ icc: Data, _ source: Source) -> [Int] {
-        [1, 2].map { salt in
-            var hasher = Hasher()
-            hasher.combine(salt)
-            hasher.combine(source)
-            icc.withUnsafeBytes { hasher.combine(bytes: $0) }
-            return hasher.finalize()
-        }
-    }
+    private static func key(_ icc: Data, _ source: Source) -> [Int] { icc.mark + [source.hashValue] }
 
     /// Returns the bytes of an RGB profile. `chromaticities` are x and y of white, red, green and blue. The curve of
     /// all three colours is freed; `nil` gives no profile.
@@ -200,4 +191,17 @@ final class ColorTransform: @unchecked Sendable {
 
     /// Y = (aX + b)^g for X from d on, and Y = cX below, for g, a, b, c, d in this order. The caller must free it.
     static func curve(_ parameters: [Double]) -> OpaquePointer? { cmsBuildParametricToneCurve(nil, 4, parameters) }
+}
+
+extension Data {
+    /// The length, and two hashes that depend on the random seed of the process: nobody outside can make other bytes with
+    /// the same mark.
+    var mark: [Int] {
+        [1, 2].reduce(into: [count]) { mark, salt in
+            var hasher = Hasher()
+            hasher.combine(salt)
+            withUnsafeBytes { hasher.combine(bytes: $0) }
+            mark.append(hasher.finalize())
+        }
+    }
 }

@@ -30,6 +30,10 @@ public struct DecodeOptions: Sendable {
     public var allowsPartial = false
     /// The limits on what one decode may use.
     public var limits = DecodeLimits()
+    /// Whether helper processes decode the picture, behind a wall.
+    public var isolation = Isolation.off
+    /// The program of the helper processes; `nil` for the one that is found. See ``Isolation``.
+    public var decoderProgram: URL?
     /// A closure that the decoder calls between rows; if it returns `true`, the decode ends with
     /// `DipperError.cancelled`.
     public var isCancelled: @Sendable () -> Bool = { false }
@@ -72,6 +76,25 @@ public struct DecodeOptions: Sendable {
     }
 }
 
+/// Whether pictures are decoded by helper processes, which can open no file, reach no network and start no program.
+///
+/// Decoders of foreign bytes are where programs are attacked. A helper that crashes, or is taken over, is only one
+/// picture's error, `DipperError.decoderFailed`. <doc:Decoding#Decoding-apart> says which program the helpers run.
+///
+/// ```swift
+/// var configuration = ImageCache.Configuration(directory: folder)
+/// configuration.isolation = .required
+/// ```
+public enum Isolation: Sendable, Hashable {
+    /// Pictures are decoded by helpers behind a complete wall, or fail with `DipperError.notIsolated`.
+    case required
+    /// Pictures are decoded by helpers as far as the system can: behind an incomplete wall if a part is missing, and in
+    /// this program if there is no helper. ``ImageCache/isolationPosture`` says what is missing, and a cache logs it.
+    case preferred
+    /// Pictures are decoded in this program.
+    case off
+}
+
 /// Limits on the resources that one picture may use, checked before memory is allocated.
 public struct DecodeLimits: Sendable, Hashable {
     /// The largest number of pixels of the stored picture, even if it is decoded to a smaller size.
@@ -80,8 +103,11 @@ public struct DecodeLimits: Sendable, Hashable {
     public var frames = 10_000
     /// The most memory that one decode may use, in bytes: the result and the intermediate buffers.
     public var bytes = 1 << 30
+    /// The longest time that a helper process may take for a picture, or for a frame; see ``Isolation``. In the program
+    /// itself no decode is ended by force.
+    public var time = Duration.seconds(30)
 
-    /// Creates the default limits: 268 million pixels, 10,000 frames, 1 GiB.
+    /// Creates the default limits: 268 million pixels, 10,000 frames, 1 GiB, 30 seconds.
     public init() {}
 
     /// Checks the size and the number of frames that a header announces.

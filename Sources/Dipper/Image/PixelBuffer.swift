@@ -1,3 +1,5 @@
+import Foundation
+
 /// The only owner may write to the buffer until it becomes an ``Image``.
 struct PixelBuffer: ~Copyable {
     let size: PixelSize
@@ -41,15 +43,40 @@ public final class PixelStorage: @unchecked Sendable {
     /// The pixels, valid while a reference to the storage is held.
     public let bytes: UnsafeRawBufferPointer
 
-    var capacity: Int { PixelMemory.capacity(for: bytes.count) }
+    private let isMapped: Bool
+
+    var capacity: Int {
+        let page = PixelRegions.pageSize
+        return isMapped ? (bytes.count + page - 1) / page * page : PixelMemory.capacity(for: bytes.count)
+    }
 
     /// The contents are undefined. Throws `DipperError.imageTooLarge` without memory.
     init(byteCount: Int) throws(DipperError) {
         bytes = UnsafeRawBufferPointer(try PixelMemory.allocate(byteCount))
+        isMapped = false
     }
 
+    /// Takes the pixels of a file in memory that nobody can change any more, and that has at least as many bytes.
+    ///
+    /// A few pages are copied: that is faster than to map them, and the kernel limits the number of mappings.
+    init(sealed file: Int32, byteCount: Int) throws(DipperError) {
+        isMapped = byteCount > Self.mostCopied
+        if isMapped {
+            // Private, because older kernels refuse shared mappings of sealed files.
+            let start = mmap(nil, byteCount, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0)
+            guard let start, start != MAP_FAILED else { throw PixelMemory.noMemory }
+            bytes = UnsafeRawBufferPointer(start: start, count: byteCount)
+        } else {
+            bytes = UnsafeRawBufferPointer(try PixelMemory.allocate(byteCount))
+            guard pread(file, base, byteCount, 0) == byteCount else { throw PixelMemory.noMemory }
+        }
+    }
+
+    private static let mostCopied = 256 << 10
+
     deinit {
-        PixelMemory.free(UnsafeMutableRawBufferPointer(mutating: bytes))
+        let bytes = UnsafeMutableRawBufferPointer(mutating: bytes)
+        if isMapped { munmap(bytes.baseAddress, bytes.count) } else { PixelMemory.free(bytes) }
     }
 
     var base: UnsafeMutableRawPointer {

@@ -4,6 +4,8 @@ struct ImageTools: Sendable {
     let codecs: CodecRegistry
     let limits: DecodeLimits
     let threads: Int
+    let isolation: Isolation
+    let decoderProgram: URL?
 }
 
 /// A step by which a picture is made: the decoding, or one processor of a request.
@@ -147,10 +149,11 @@ struct PictureScan: PreviewScan {
 
 extension CodecRegistry {
     /// The memory for making a picture, in bytes: what its decoder says, and a second picture if it is processed. What
-    /// no decoder reads, such as a video, counts by its header, or by its bytes.
+    /// no decoder of this program reads, such as a video, counts by its header, or by its bytes.
     func cost(of data: Data, _ options: DecodeOptions, isProcessed: Bool) -> Int {
         do throws(DipperError) {
-            let decoder = try? decoder(for: data)
+            // The header is not read by a library in this program if the picture is decoded apart.
+            let decoder = if options.isolation == .off { try? decoder(for: data) } else { nil as (any ImageDecoder)? }
             let info = if let decoder { try decoder.info(of: data) } else { try ImageInfo(data) }
             guard let size = info.size else { return data.count }
             let second = try isProcessed ? (options.target?.size(for: size) ?? size).byteCount() : 0

@@ -65,6 +65,8 @@ final class ResolvedOptions: Sendable {
         decode.allowsPartial = options.allowsPartial ?? false
         decode.limits = tools.limits
         decode.threads = tools.threads
+        decode.isolation = tools.isolation
+        decode.decoderProgram = tools.decoderProgram
         decode.isCancelled = isCancelled
         return decode
     }

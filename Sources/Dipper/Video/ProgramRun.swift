@@ -95,14 +95,8 @@ private struct ErrorTail {
         guard let line = text.split(whereSeparator: \.isNewline).last(where: { !$0.allSatisfy(\.isWhitespace) }) else {
             return nil
         }
-        // A part of the line may come from the video, so characters that are not visible are replaced.
-        let safe = line.prefix(300).unicodeScalars.map { scalar in
-            switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .unassigned: "?"
-            default: String(scalar)
-            }
-        }
-        return safe.joined()
+        // A part of the line may come from the video.
+        return line.prefix(300).visible
     }
 }
 
@@ -117,11 +111,7 @@ private struct ChildProcess: ~Copyable {
     ) throws(DipperError) {
         let files = [-1, output.number, errors.number, input.number]
         var id = pid_t()
-        let error = Self.withPointers([program] + arguments) { arguments in
-            Self.withPointers(Self.environment) { environment in
-                dipper_spawn(&id, program, arguments, environment, "/", files, Int32(files.count))
-            }
-        }
+        let error = OwnedDescriptor.spawn(&id, program, [program] + arguments, Self.environment, files)
         switch error {
         case 0: self.id = id
         case ENOENT, EACCES, ENOEXEC, ENOTDIR: throw FrameCommand.missing(program)
@@ -172,54 +162,4 @@ private struct ChildProcess: ~Copyable {
         ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"].compactMap { name in
             ProcessInfo.processInfo.environment[name].map { "\(name)=\($0)" }
         } + ["LC_ALL=C"]
-
-    private static func withPointers<Result>(
-        _ texts: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result
-    ) -> Result {
-        let pointers = texts.map { strdup($0) }
-        defer { pointers.forEach { free($0) } }
-        return body(pointers + [nil])
-    }
-}
-
-struct OwnedDescriptor: ~Copyable, Sendable {
-    /// Above those that a program starts with, which could be overwritten before they are copied.
-    let number: Int32
-
-    /// Takes ownership of the result of a system call, which is negative if the call failed. The name is for the error.
-    init(_ number: Int32, for name: String) throws(DipperError) {
-        var kept = number
-        if (0..<10).contains(number) {
-            kept = fcntl(number, F_DUPFD_CLOEXEC, 10)
-            close(number)
-        }
-        guard kept >= 0 else { throw Self.failure(name, errno) }
-        self.number = kept
-    }
-
-    deinit { close(number) }
-
-    /// Bytes written to `writing` are read from `reading`.
-    struct Pipe: ~Copyable {
-        let reading: OwnedDescriptor
-        let writing: OwnedDescriptor
-
-        init() throws(DipperError) {
-            var ends: [Int32] = [-1, -1]
-            guard dipper_pipe(&ends) == 0 else { throw OwnedDescriptor.failure("a pipe", errno) }
-            let reading: OwnedDescriptor
-            do throws(DipperError) {
-                reading = try OwnedDescriptor(ends[0], for: "a pipe")
-            } catch {
-                close(ends[1])
-                throw error
-            }
-            writing = try OwnedDescriptor(ends[1], for: "a pipe")
-            self.reading = reading
-        }
-    }
-
-    static func failure(_ name: String, _ error: Int32) -> DipperError {
-        .unreadable.with(detail: "'\(name)': \(String(cString: strerror(error)))")
-    }
 }

@@ -47,7 +47,7 @@ extension DipperError {
     }
 
     /// Whether bytes are to blame, of which an object could not be made.
-    var isOfBytes: Bool { self == .undecodable || self == .unsupportedFormat }
+    var isOfBytes: Bool { [.undecodable, .unsupportedFormat, .decoderFailed].contains(self) }
 
     var isBrokenOff: Bool { self == .connectionLost || self == .truncated || self == .timedOut }
 }

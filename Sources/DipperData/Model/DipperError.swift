@@ -137,6 +137,10 @@ public struct DipperError: Error, Sendable, Hashable, RedactedStringConvertible,
     public static let unsupportedFormat = DipperError("unsupported format")
     /// The bytes are broken: they cannot be decoded.
     public static let undecodable = DipperError("undecodable")
+    /// The process that decoded the picture apart has crashed, took too long or broke its rules.
+    public static let decoderFailed = DipperError("decoder failed")
+    /// Decoding apart was required, and is not possible: the detail says what is missing.
+    public static let notIsolated = DipperError("not isolated")
     /// The picture's header announces more pixels, frames or memory than the limits allow.
     public static let imageTooLarge = DipperError("image too large")
     /// The picture or the value cannot be written in the requested format.

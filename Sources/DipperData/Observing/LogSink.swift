@@ -32,7 +32,7 @@ struct LogSink: EventSink {
         case .attemptEnded(.failed(let error, let willRetry)):
             logger.category("responses").info(
                 "attempt failed", metadata: ["key": key(), "error": text(error), "retry": "\(willRetry)"])
-        case .decodeEnded(let error?) where error == .undecodable || error == .unsupportedFormat:
+        case .decodeEnded(let error?) where error.isOfBytes:
             logger.category("decoding").info("undecodable", metadata: ["key": key(), "error": text(error)])
         case .memoryPressure(let level):
             logger.category("memory").info("memory pressure", metadata: ["level": "\(level.rawValue)"])

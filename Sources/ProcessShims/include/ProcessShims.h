@@ -2,6 +2,7 @@
    reports errors as the system does: -1 with errno, or in dipper_spawn the error itself. Descriptors that these
    functions open are closed in programs that are started later. */
 #pragma once
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -62,3 +63,41 @@ int dipper_local_socket(const char *path, int listens);
 
 /* Accepts a connection, which does not block. Fails with EPERM if it is another user's. */
 int dipper_local_accept(int socket);
+
+/* What follows is for processes that decode apart, and for the program that starts them. */
+
+/* Creates two connected local sockets of packets. */
+int dipper_socket_pair(int ends[2]);
+
+/* Creates an empty file that is in memory only, and that can be sealed. Only /proc shows the name. */
+int dipper_shared_file(const char *name);
+
+/* Forbids everybody, for good, to change the bytes or the length of a file. Fails with EBUSY if a process has mapped the
+   file for writing. */
+int dipper_seal(int file);
+
+/* Sends a packet with at most two descriptors, without waiting. */
+int dipper_send(int socket, const void *bytes, size_t count, const int files[], int file_count);
+
+/* Receives a packet and returns its length, or 0 if the other end is closed. The two places of `files`, which may be
+   NULL, receive the descriptors, or -1. A longer packet fails with EMSGSIZE; without `waits`, no packet with EAGAIN. */
+ssize_t dipper_receive(int socket, void *bytes, size_t size, int files[], int waits);
+
+/* Limits what a process may use: addresses, and the length of a file that it writes, in bytes. */
+int dipper_allow(pid_t id, uint64_t memory, uint64_t file);
+
+/* The errors of the parts of the wall, 0 for those that stand. */
+struct dipper_wall {
+    /* Programs that this one starts would have no more privileges. */
+    int privileges;
+    /* No other process, no core, few descriptors, the end with the program. */
+    int limits;
+    /* Landlock: no file can be opened, no connection made. */
+    int files;
+    /* seccomp: no calls but a few. */
+    int calls;
+};
+
+/* Builds the wall around this process, for good. The process ends when the other end of the pipe is closed. The pipe and
+   the descriptors below it cannot be closed any more. */
+struct dipper_wall dipper_build_wall(int pipe);

@@ -19,6 +19,14 @@ enum DecodingGuide {
         return thumbnail
     }
 
+    static func apart(_ folder: URL) -> ImageCache {
+        ImageCache.runDecoderIfAsked()  // the first line of the program
+        var configuration = ImageCache.Configuration(directory: folder)
+        configuration.isolation = .required
+        let cache = ImageCache(configuration)
+        return cache
+    }
+
     static func previews(_ cache: ImageCache, _ url: URL, _ view: Stage) {
         cache.getImage(url)
             .onPreview { preview in view.show(preview) }

@@ -1,0 +1,205 @@
+import DipperData
+import Foundation
+import ProcessShims
+import Synchronization
+
+/// The wall around the helper processes that decode pictures, as it is on this machine. See
+/// ``ImageCache/isolationPosture``.
+public struct IsolationPosture: Sendable, Hashable, CustomStringConvertible {
+    /// The path of the program that the helpers run; `nil` if there is none, as ``missing`` explains.
+    public let program: String?
+    /// The parts that are missing, with the reasons, in words; empty if the wall is complete.
+    public let missing: [String]
+
+    /// Whether helpers decode behind a complete wall, so that ``Isolation/required`` works.
+    public var isComplete: Bool { missing.isEmpty }
+
+    /// The program and what is missing, in a sentence.
+    public var description: String {
+        let wall = isComplete ? "the wall is complete" : "missing: " + missing.joined(separator: "; ")
+        return program.map { "'\($0)' decodes; \(wall)" } ?? wall
+    }
+}
+
+extension ImageCache {
+    /// The program that decodes, and the parts of the wall around it that are missing on this machine; see ``Isolation``.
+    /// If no helper runs yet, one is started.
+    ///
+    /// ```swift
+    /// let posture = await cache.isolationPosture
+    /// if !posture.isComplete { print(posture) }       // for example: missing: no files (Landlock): Function not implemented
+    /// ```
+    public var isolationPosture: IsolationPosture {
+        get async { await read { $0.configuration.isolationPosture } }
+    }
+
+    /// Turns this process into a helper that decodes pictures, if another one has started it as such; otherwise returns
+    /// at once. After this call, ``Isolation`` uses the program itself for its helpers.
+    ///
+    /// Call it before anything else, so that helpers start quickly and take little memory:
+    ///
+    /// ```swift
+    /// ImageCache.runDecoderIfAsked()                          // the first line of the program
+    /// var configuration = ImageCache.Configuration(directory: folder)
+    /// configuration.isolation = .required
+    /// let cache = ImageCache(configuration)
+    /// ```
+    /// - Parameter codecs: the decoders of the helpers, with the program's own.
+    public static func runDecoderIfAsked(codecs: CodecRegistry = .standard) {
+        DecoderProgram.isThisOne.store(true, ordering: .relaxed)
+        guard ProcessInfo.processInfo.environment[DecoderProcess.variable] == "\(DecoderGreeting.version)" else {
+            return
+        }
+        var type: Int32 = 0
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        let isSocket = getsockopt(DecoderProcess.socketNumber, SOL_SOCKET, SO_TYPE, &type, &size) == 0
+        if isSocket, type == Int32(SOCK_SEQPACKET.rawValue) { DecoderLoop(codecs).run() }
+    }
+}
+
+extension ImageCache.Configuration {
+    /// Blocks the thread until the first helper's wall stands.
+    var isolationPosture: IsolationPosture {
+        do throws(DipperError) {
+            let pool = try DecoderPool.of(decoderProgram)
+            var options = DecodeOptions()
+            options.threads = decodingThreads
+            return IsolationPosture(program: pool.program, missing: try pool.greeting(options).missing)
+        } catch {
+            return IsolationPosture(program: nil, missing: ["a program that decodes: \(error.detail ?? "\(error)")"])
+        }
+    }
+}
+
+/// The work of a helper: it decodes behind the wall, one request after the other.
+private final class DecoderLoop: Sendable {
+    private struct Animation {
+        let number: Int
+        let frames: any FrameDecoder
+        var position = 0
+    }
+
+    /// The animations that are kept for their next frames; the oldest are forgotten first.
+    private static let mostAnimations = 64
+
+    private let codecs: CodecRegistry
+    private let socket = DecoderProcess.socketNumber
+    private let isCancelled = Atomic(false)
+    /// The animations that the program has closed during a decode.
+    private let closed = Mutex<[Int]>([])
+
+    init(_ codecs: CodecRegistry) { self.codecs = codecs }
+
+    func run() -> Never {
+        // What reads files when it is first used is used before the wall stands.
+        _ = (DecodeOptions.cores, PixelRegions.pageSize)
+        let wall = dipper_build_wall(DecoderProcess.lifelineNumber)
+        guard DecoderGreeting.packet(wall, codecs.decoderNames).send(to: socket) else { _exit(1) }
+        var animations: [Animation] = []
+        while let (packet, files) = next() {
+            guard let request = DecoderRequest(packet) else { _exit(1) }
+            switch request.operation {
+            case .close: closed.withLock { $0.append(request.session) }
+            // The work has ended already.
+            case .cancel: break
+            case .decode, .frame:
+                isCancelled.store(false, ordering: .relaxed)
+                let reply: DecoderReply
+                do throws(DipperError) {
+                    reply = try answer(request, files, &animations)
+                } catch {
+                    reply = .failure(error)
+                }
+                for file in files where file >= 0 { close(file) }
+                guard reply.packet.send(to: socket) else { _exit(1) }
+            }
+            let gone = closed.withLock { exchange(&$0, with: []) }
+            animations.removeAll { gone.contains($0.number) }
+        }
+        _exit(0)
+    }
+
+    /// Waits for a packet. A helper without work gives its memory back.
+    private func next() -> (DecoderPacket, files: [Int32])? {
+        var state = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+        if poll(&state, 1, 1_000) == 0 {
+            PixelMemory.trim()
+            malloc_trim(0)
+        }
+        var files: [Int32] = [-1, -1]
+        return receive(&files, waits: true).map { ($0, files) }
+    }
+
+    private func receive(_ files: inout [Int32], waits: Bool) -> DecoderPacket? {
+        var bytes = [UInt8](repeating: 0, count: DecoderPacket.longest)
+        let length = dipper_receive(socket, &bytes, bytes.count, &files, waits ? 1 : 0)
+        return length > 0 ? DecoderPacket(bytes.prefix(length)) : nil
+    }
+
+    /// Takes in what the program says during a decode.
+    private func checkCancelled() -> Bool {
+        var files: [Int32] = [-1, -1]
+        while let packet = receive(&files, waits: false), let request = DecoderRequest(packet) {
+            if request.operation == .cancel { isCancelled.store(true, ordering: .relaxed) }
+            if request.operation == .close { closed.withLock { $0.append(request.session) } }
+        }
+        return isCancelled.load(ordering: .relaxed)
+    }
+
+    private func answer(
+        _ request: DecoderRequest, _ files: [Int32], _ animations: inout [Animation]
+    ) throws(DipperError) -> DecoderReply {
+        var options = request.options
+        options.isCancelled = { self.checkCancelled() }
+        if request.operation == .decode {
+            let data = try file(files[1], request.fileSize)
+            return try picture(codecs.decoder(for: data).decode(data, options), in: files[0])
+        }
+        var index = animations.firstIndex { $0.number == request.session }
+        if index == nil {
+            guard files[1] >= 0 else { return .needsFile }
+            let data = try file(files[1], request.fileSize)
+            guard let frames = try codecs.decoder(for: data).frames(of: data, options) else { return .end }
+            if animations.count >= Self.mostAnimations { animations.removeFirst() }
+            animations.append(Animation(number: request.session, frames: frames))
+            index = animations.indices.last
+        }
+        guard let index else { return .needsFile }
+        if animations[index].position > request.frame {
+            try animations[index].frames.rewind()
+            animations[index].position = 0
+        }
+        while let frame = try animations[index].frames.next() {
+            animations[index].position += 1
+            if animations[index].position > request.frame {
+                return try picture(frame.image, in: files[0], duration: frame.duration)
+            }
+        }
+        // At its end the decoder stays where it is.
+        return .end
+    }
+
+    /// Maps the encoded file, which the program has sealed.
+    private func file(_ file: Int32, _ size: Int) throws(DipperError) -> Data {
+        guard size > 0 else { return Data() }
+        guard let start = mmap(nil, size, PROT_READ, MAP_PRIVATE, file, 0), start != MAP_FAILED else {
+            throw PixelMemory.noMemory
+        }
+        return Data(bytesNoCopy: start, count: size, deallocator: .unmap)
+    }
+
+    private func picture(
+        _ image: Image, in file: Int32, duration: Duration = .zero
+    ) throws(DipperError) -> DecoderReply {
+        let length = image.width * 4
+        let isDense = image.rowStride == length
+        for y in 0..<(isDense ? 1 : image.height) {
+            let rows = UnsafeRawBufferPointer(start: image.row(y), count: isDense ? length * image.height : length)
+            guard SharedFile.write(rows, at: y * length, to: file) else { throw PixelMemory.noMemory }
+        }
+        return .picture(
+            DecoderReply.Picture(
+                size: image.size, isOpaque: image.isOpaque, frameCount: image.animation?.frameCount ?? 1,
+                loopCount: image.animation?.loopCount ?? 0, duration: duration))
+    }
+}

@@ -1,0 +1,273 @@
+import Foundation
+import Synchronization
+
+/// The helpers that run one program. They are shared by all caches of this process, started when they are needed, and
+/// used again and again.
+final class DecoderPool: Sendable {
+    private struct State {
+        /// The helpers that nobody uses.
+        var idle: [DecoderProcess] = []
+        /// The number of all helpers.
+        var count = 0
+        /// For one that becomes idle.
+        var waiting: [DispatchSemaphore] = []
+        /// The first message of the first helper, or why there is none.
+        var greeting: Result<DecoderGreeting, DipperError>?
+        /// The marks of the bytes with which a helper has failed.
+        var failures: [[Int]] = []
+    }
+
+    /// The number of files that are remembered because a helper failed.
+    private static let mostFailures = 4_096
+    private static let pools = Mutex<[String: DecoderPool]>([:])
+    let program: String
+    private let state = Mutex(State())
+
+    private init(_ program: String) { self.program = program }
+
+    /// Returns the helpers of the program that is found.
+    static func of(_ program: URL?) throws(DipperError) -> DecoderPool {
+        let path = try DecoderProgram.path(program)
+        return pools.withLock { pools in
+            if let pool = pools[path] { return pool }
+            let pool = DecoderPool(path)
+            pools[path] = pool
+            return pool
+        }
+    }
+
+    /// Returns the helpers for a type of decoder, or `nil` if this program is to decode.
+    static func of(_ decoder: String, _ options: DecodeOptions) throws(DipperError) -> DecoderPool? {
+        if options.isolation == .off { return nil }
+        do throws(DipperError) {
+            let pool = try of(options.decoderProgram)
+            let greeting = try pool.greeting(options)
+            guard greeting.decoders.contains(decoder) else {
+                throw .notIsolated.with(detail: "'\(pool.program)' has no decoder \(decoder)")
+            }
+            if options.isolation == .required, !greeting.missing.isEmpty {
+                throw .notIsolated.with(detail: "the wall is incomplete: \(greeting.missing.joined(separator: "; "))")
+            }
+            return pool
+        } catch {
+            if options.isolation == .required || error.isCancelled { throw error }
+            return nil
+        }
+    }
+
+    /// Returns what the helpers say first. Blocks the thread until the first helper's wall stands.
+    func greeting(_ options: DecodeOptions) throws(DipperError) -> DecoderGreeting {
+        if let known = state.withLock({ $0.greeting }) { return try known.get() }
+        let process = try take(nil, options)
+        let greeting = try process.greet()
+        give(process)
+        return greeting
+    }
+
+    // MARK: Decoding
+
+    /// Decodes a picture, as ``ImageDecoder/decode(_:_:)``. Blocks the thread.
+    /// - Parameter loopDuration: the time of all frames together, which the file states.
+    func decode(
+        _ data: Data, _ options: DecodeOptions, loopDuration: @autoclosure () -> Duration?
+    ) throws(DipperError) -> Image {
+        try options.checkCancelled()
+        var request = DecoderRequest(.decode)
+        request.options = options
+        var process: DecoderProcess?
+        guard let (picture, first) = try ask(request, data, on: &process) else {
+            throw .undecodable.with(detail: "there are no frames")
+        }
+        var image = first
+        guard picture.frameCount > 1 else { return image }
+        // The caller's closure would keep the cache alive.
+        var later = options
+        later.isCancelled = { false }
+        later.preloadsFrames = false
+        let isAhead = options.resultBytes(image.byteCount, frames: picture.frameCount, beside: 0) > image.byteCount
+        let preloaded = isAhead ? try IsolatedFrames(self, data, options).all() : nil
+        image.animation = ImageAnimation(
+            frameCount: preloaded?.count ?? picture.frameCount, loopCount: picture.loopCount,
+            loopDuration: loopDuration(), fileSize: data.count, limits: options.limits, preloaded: preloaded
+        ) { [self, later] context throws(DipperError) in
+            var options = later
+            options.limits = context.limits
+            options.isCancelled = context.isCancelled
+            return IsolatedFrames(self, data, options)
+        }
+        return image
+    }
+
+    /// Asks a helper, if possible the given one, which becomes the one that was asked. `nil` after the last frame.
+    fileprivate func ask(
+        _ request: DecoderRequest, _ data: Data, on wanted: inout DecoderProcess?
+    ) throws(DipperError) -> (picture: DecoderReply.Picture, image: Image)? {
+        if hasFailed(data) { throw .decoderFailed.with(detail: "a helper has failed with these bytes before") }
+        var request = request
+        request.fileSize = data.count
+        var sendsFile = request.operation == .decode
+        var attempts = 0
+        while true {
+            let process = try take(wanted, request.options)
+            if process !== wanted { sendsFile = true }
+            let answer: (reply: DecoderReply, pixels: PixelStorage?)
+            do throws(DipperError) {
+                answer = try process.ask(request, sendsFile ? data : nil)
+            } catch {
+                discard(process)
+                wanted = nil
+                attempts += 1
+                // Another one is asked, because this one has not seen the bytes.
+                if error == .connectionLost, attempts < 3 { continue }
+                if error == .decoderFailed { remember(data) }
+                throw error == .connectionLost ? .decoderFailed.with(detail: "helpers end at once") : error
+            }
+            wanted = process
+            give(process)
+            switch (answer.reply, answer.pixels) {
+            case (.picture(let picture), let pixels?):
+                let image = Image(
+                    storage: pixels, size: picture.size, rowStride: picture.size.width * 4, isOpaque: picture.isOpaque,
+                    scale: request.options.scale)
+                return (picture, image)
+            case (.failure(let error), _): throw error
+            case (.needsFile, _) where !sendsFile: sendsFile = true
+            default: return nil
+            }
+        }
+    }
+
+    // MARK: Helpers
+
+    /// Takes a helper out of the pool: the wanted one, as long as it lives, or else any or a new one. Blocks the thread
+    /// while all are in use.
+    private func take(_ wanted: DecoderProcess?, _ options: DecodeOptions) throws(DipperError) -> DecoderProcess {
+        let wanted = wanted.flatMap { $0.hasEnded ? nil : $0 }
+        let limit = max(1, options.threads)
+        while true {
+            let gate = DispatchSemaphore(value: 0)
+            let (found, mayStart) = state.withLock { state -> (DecoderProcess?, Bool) in
+                let index = wanted.map { wanted in state.idle.firstIndex { $0 === wanted } } ?? state.idle.indices.last
+                if let index { return (state.idle.remove(at: index), false) }
+                if wanted == nil, state.count < limit {
+                    state.count += 1
+                    return (nil, true)
+                }
+                state.waiting.append(gate)
+                return (nil, false)
+            }
+            if found != nil || mayStart { return try ready(found) }
+            while gate.wait(timeout: .now() + .milliseconds(50)) == .timedOut { try options.checkCancelled() }
+            if wanted?.hasEnded == true { return try take(nil, options) }
+        }
+    }
+
+    /// Returns a helper behind its wall, or a new one, which is counted already.
+    private func ready(_ known: DecoderProcess?) throws(DipperError) -> DecoderProcess {
+        do throws(DipperError) {
+            let process = if let known { known } else { try DecoderProcess(program) }
+            let greeting = try process.greet()
+            state.withLock { $0.greeting = .success(greeting) }
+            return process
+        } catch {
+            // If the first one does not decode, none does.
+            change { state in
+                state.count -= 1
+                if state.greeting == nil { state.greeting = .failure(error) }
+            }
+            throw error
+        }
+    }
+
+    private func give(_ process: DecoderProcess) { change { $0.idle.append(process) } }
+
+    /// Ends a helper, and starts another one in its place, whose wall stands when the next picture comes.
+    private func discard(_ process: DecoderProcess) {
+        process.end()
+        if let next = try? DecoderProcess(program) { give(next) } else { change { $0.count -= 1 } }
+    }
+
+    private func change(_ body: (inout State) -> Void) {
+        let waiting = state.withLock { state in
+            body(&state)
+            return exchange(&state.waiting, with: [])
+        }
+        for gate in waiting { gate.signal() }
+    }
+
+    // MARK: Failures
+
+    private func hasFailed(_ data: Data) -> Bool {
+        // Hashing takes longer than many decodes, so only files of a known length are hashed.
+        let alike = state.withLock { state in state.failures.filter { $0[0] == data.count } }
+        return !alike.isEmpty && alike.contains(data.mark)
+    }
+
+    private func remember(_ data: Data) {
+        let mark = data.mark
+        state.withLock { state in
+            if state.failures.count >= Self.mostFailures { state.failures.removeFirst() }
+            state.failures.append(mark)
+        }
+    }
+}
+
+/// The frames of an animation, decoded one by one by a helper, which keeps what it needs for the next one.
+private final class IsolatedFrames: FrameDecoder {
+    private let pool: DecoderPool
+    private let data: Data
+    private let options: DecodeOptions
+    private static let sessions = Atomic(0)
+    private let session = IsolatedFrames.sessions.add(1, ordering: .relaxed).newValue
+    private var process: DecoderProcess?
+    private var position = 0
+
+    init(_ pool: DecoderPool, _ data: Data, _ options: DecodeOptions) {
+        (self.pool, self.data, self.options) = (pool, data, options)
+    }
+
+    deinit { process?.close(session) }
+
+    func next() throws(DipperError) -> AnimationFrame? {
+        try options.checkCancelled()
+        var request = DecoderRequest(.frame)
+        (request.session, request.frame, request.options) = (session, position, options)
+        guard let answer = try pool.ask(request, data, on: &process) else { return nil }
+        position += 1
+        return AnimationFrame(image: answer.image, duration: answer.picture.duration)
+    }
+
+    func rewind() { position = 0 }
+
+    func all() throws(DipperError) -> [AnimationFrame] {
+        var all: [AnimationFrame] = []
+        while let frame = try next() { all.append(frame) }
+        return all
+    }
+}
+
+/// The program that helpers run.
+enum DecoderProgram {
+    private static let name = "dipper-decoder"
+    /// Whether this program can be its own helper.
+    static let isThisOne = Atomic(false)
+
+    private static let places: [String] = {
+        let program = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let folder = program.map { URL(fileURLWithPath: $0).deletingLastPathComponent() }
+        return [name, "../libexec/" + name].compactMap { folder?.appendingPathComponent($0).standardized.path }
+    }()
+    private static let beside = places.first { FileManager.default.isExecutableFile(atPath: $0) }
+
+    /// The path of the program: the given one, or this one if it calls ``ImageCache/runDecoderIfAsked(codecs:)``, or else
+    /// the one beside it. Throws `DipperError.notIsolated`.
+    static func path(_ given: URL?) throws(DipperError) -> String {
+        if let given { return given.path }
+        // The kernel starts what runs now, also if another version has taken its place on disk.
+        if isThisOne.load(ordering: .relaxed) { return "/proc/self/exe" }
+        if let beside { return beside }
+        throw .notIsolated.with(
+            detail: "this program does not call ImageCache.runDecoderIfAsked(), and there is no program at "
+                + places.joined(separator: " or "))
+    }
+}

@@ -1,0 +1,288 @@
+import CPixels
+import HostileCalls
+import HostileDecoding
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Dipper
+
+/// Helpers that no other test uses: those of a name of its own for the program.
+private struct Helpers {
+    private static let last = Atomic(0)
+    private let folder = TemporaryFolder()
+    /// At most fifteen letters, which the kernel shows.
+    let name = "hostile\(Self.last.add(1, ordering: .relaxed).newValue)"
+    var program: URL { folder.url.appendingPathComponent(name) }
+    var options = DecodeOptions()
+
+    init(_ program: String = "HostileDecoder", _ change: (inout DecodeOptions) -> Void = { _ in }) throws {
+        let built = URL(fileURLWithPath: Built.executable(program))
+        try FileManager.default.createSymbolicLink(at: self.program, withDestinationURL: built)
+        options.isolation = .preferred
+        options.decoderProgram = self.program
+        change(&options)
+    }
+
+    static let codecs: CodecRegistry = {
+        var codecs = CodecRegistry.standard
+        codecs.register(HostileDecoder())
+        return codecs
+    }()
+
+    func decode(_ data: Data) throws(DipperError) -> Image { try Self.codecs.decode(data, options) }
+
+    /// Decodes a file that makes the helper carry out an attack. Returns the error, or `nil` if there is a picture.
+    func attack(_ attack: String) -> DipperError? {
+        do throws(DipperError) {
+            _ = try decode(Data("HOSTILE \(attack)".utf8))
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// The helpers, with those that have ended and were not waited for.
+    var processes: [pid_t] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
+        return names.compactMap { pid_t($0) }.filter { id in
+            let stat = try? String(contentsOfFile: "/proc/\(id)/stat", encoding: .utf8)
+            return stat?.contains("(\(name))") == true
+        }
+    }
+}
+
+@Suite("Pictures decoded apart", .serialized, .timeLimit(.minutes(3))) struct IsolationTests {
+    private static let shipped = Result { try Helpers("dipper-decoder") }
+
+    private func apart(_ data: Data, _ change: (inout DecodeOptions) -> Void = { _ in }) throws -> Image {
+        var options = try Self.shipped.get().options
+        change(&options)
+        return try CodecRegistry.standard.decode(data, options)
+    }
+
+    @Test("have the pixels that this program decodes", arguments: PictureTests.stills)
+    func stills(_ test: PictureCase) throws {
+        let data = try Pictures.data(test.path)
+        for target in [nil, TargetSize(width: 20, height: 20)] {
+            let (image, here) = (try apart(data) { $0.target = target }, try Image(data: data, .init(target: target)))
+            #expect(image.size == here.size && image.isOpaque == here.isOpaque && image.pixels == here.pixels)
+        }
+    }
+
+    private static let moving = [
+        "gif/keep.gif", "gif/mixed.gif", "webp/moving.webp", "avif/moving.avif", "apng/keep-over.png",
+        "apng/restore-source.png",
+    ].filter(Pictures.isReadable)
+
+    @Test("have the frames that this program decodes, on demand and ahead, again and again", arguments: moving)
+    func frames(_ path: String) throws {
+        let data = try Pictures.data(path)
+        let here = try #require(try Image(data: data).animation)
+        let expected = try here.makeFrameDecoder().rest()
+        let animation = try #require(try apart(data).animation)
+        #expect(animation.frameCount == here.frameCount && animation.loopCount == here.loopCount)
+        #expect(animation.loopDuration == here.loopDuration)
+        let frames = try animation.makeFrameDecoder()
+        for _ in 0..<2 {
+            let all = try frames.rest()
+            #expect(all.map(\.duration) == expected.map(\.duration))
+            #expect(all.map(\.image.pixels) == expected.map(\.image.pixels))
+            try frames.rewind()
+        }
+        let ahead = try apart(data) { $0.preloadsFrames = true }
+        #expect(ahead.animation?.preloaded?.map(\.image.pixels) == expected.map(\.image.pixels))
+        #expect(try apart(data) { $0.firstFrameOnly = true }.animation == nil)
+    }
+
+    @Test("of animations go on when their helper has ended, from the frame at which they were")
+    func framesGoOn() throws {
+        let helpers = try Helpers()
+        let data = try Pictures.data("apng/keep-over.png")
+        let expected = try #require(try Image(data: data).animation).makeFrameDecoder().rest()
+        let frames = try #require(try helpers.decode(data).animation).makeFrameDecoder()
+        for (index, frame) in expected.enumerated() {
+            #expect(try frames.next()?.image.pixels == frame.image.pixels)
+            #expect(helpers.attack("crash \(index)") == .decoderFailed)
+        }
+        #expect(try frames.next() == nil)
+    }
+
+    @Test("that are broken, or too large, fail as in this program")
+    func errors() throws {
+        let file = try Pictures.data("png/rgb8.png")
+        for (data, change) in [
+            (file.prefix(60), { _ in }), (file, { $0.limits.pixels = 10 }), (file, { $0.limits.bytes = 10 }),
+        ] as [(Data, (inout DecodeOptions) -> Void)] {
+            let here = #expect(throws: DipperError.self) { try Image(data: data, .with(change)) }
+            let there = #expect(throws: DipperError.self) { try apart(data, change) }
+            #expect(there == here && there?.detail == here?.detail)
+        }
+    }
+
+    @Test(
+        "are decoded where nothing else is possible",
+        arguments: [
+            "read", "write", "socket", "fork", "exec", "signal \(getpid())", "map", "peek \(getpid())",
+            "escape \(getpid())", "descriptors",
+        ])
+    func wall(_ attack: String) throws {
+        let error = try Helpers().attack(attack)
+        #expect(error == .undecodable && error?.detail == "refused", "\(String(describing: error))")
+    }
+
+    @Test("take no more memory than their limits, and give back none that can still be written")
+    func memory() throws {
+        let helpers = try Helpers { $0.limits.bytes = 1 << 20 }
+        // Sanitizers take more addresses than any limit.
+        #expect(pixels_are_sanitized() || helpers.attack("memory")?.detail == "refused")
+        #expect(helpers.attack("size") == .decoderFailed)
+        let kept = helpers.attack("pixels")
+        #expect(kept == .decoderFailed && kept?.detail == "the helper keeps access to the pixels")
+        #expect(helpers.attack("none") == nil)
+    }
+
+    @Test("fail alone if they crash, end or stop their helper, and are not tried again")
+    func failures() throws {
+        let time = Duration.seconds(1)
+        var helpers = try Helpers { $0.limits.time = time }
+        for (attack, reason) in [
+            ("crash", "the helper was ended by signal 11"), ("exit", "the helper ended with status 0"),
+            ("spin", "the helper took longer than \(time)"),
+        ] {
+            let first = helpers.attack(attack)
+            #expect(first == .decoderFailed && first?.detail == reason)
+            #expect(helpers.attack("none \(attack)") == nil)
+            let before = helpers.processes
+            let second = helpers.attack(attack)
+            #expect(second == .decoderFailed && second?.detail != first?.detail)
+            #expect(helpers.processes == before)
+        }
+        // The time is only for the work.
+        helpers.options.limits.time = .seconds(60)
+        #expect(helpers.attack("none") == nil)
+    }
+
+    @Test("are given up when their call is cancelled; the helper is used again if it stops by itself")
+    func cancelled() throws {
+        let calls = Box(0)
+        let helpers = try Helpers { options in
+            options.isCancelled = {
+                calls.update { calls in
+                    calls += 1
+                    return calls % 4 == 0
+                }
+            }
+        }
+        #expect(helpers.attack("wait") == .cancelled)
+        let before = helpers.processes
+        #expect(helpers.attack("wait") == .cancelled)
+        #expect(helpers.processes == before && before.count == 1)
+        #expect(helpers.attack("spin") == .cancelled)
+        #expect(helpers.processes != before)
+    }
+
+    @Test("leave no process and no descriptor, also when every tenth kills its helper")
+    func hundred() throws {
+        let output = String(decoding: try runProgram(Built.executable("HostileDecoder"), ["hundred"]), as: UTF8.self)
+        let expected = ["SIMD4<UInt8>(1, 2, 3, 255) 90", "decoder failed 10", "descriptors 0 children 0"]
+        #expect(output.split(separator: "\n").map(String.init) == expected)
+    }
+
+    @Test("end with the program, which may be killed")
+    func ends() async throws {
+        let tool = try LineTool(Built.executable("HostileDecoder"), ["spin"])
+        let helper = try #require(pid_t(await tool.nextLine() ?? ""))
+        #expect(!hostile_ends(helper, 0))
+        tool.process.send(SIGKILL)
+        #expect(hostile_ends(helper, 20_000))
+    }
+
+    @Test("are decoded in this program, or not at all, if there is no helper for them")
+    func missing() async throws {
+        let data = try Pictures.data("png/rgb8.png")
+        var options = DecodeOptions()
+        options.decoderProgram = URL(fileURLWithPath: "/nowhere/dipper-decoder")
+        options.isolation = .preferred
+        #expect(try Image(data: data, options).pixels == Image(data: data).pixels)
+        options.isolation = .required
+        #expect(throws: DipperError.notIsolated) { try Image(data: data, options) }
+        // A program that does not decode.
+        options.decoderProgram = URL(fileURLWithPath: "/bin/true")
+        #expect(throws: DipperError.notIsolated) { try Image(data: data, options) }
+        // A decoder that only this program has.
+        let counting = CountingDecoder()
+        var codecs = CodecRegistry.standard
+        codecs.register(counting)
+        options.decoderProgram = try Self.shipped.get().program
+        #expect(throws: DipperError.notIsolated) { try codecs.decode(data, options) }
+        #expect(counting.decodes == 0)
+        options.isolation = .preferred
+        _ = try codecs.decode(data, options)
+        #expect(counting.decodes == 1)
+    }
+
+    @Test("are required to have a complete wall, and a cache says what is missing")
+    func posture() async throws {
+        let data = try Pictures.data("png/rgb8.png")
+        var configuration = ImageCache.Configuration()
+        configuration.isolation = .required
+        configuration.decoderProgram = try Self.shipped.get().program
+        let posture = await ImageCache(configuration).isolationPosture
+        #expect(posture.program == configuration.decoderProgram?.path)
+        // Nothing is missing where the tests run, unless the kernel has no Landlock.
+        #expect(posture.missing.allSatisfy { $0.hasPrefix("no files (Landlock)") }, "\(posture)")
+        let isDecoded = (try? apart(data) { $0.isolation = .required }) != nil
+        #expect(isDecoded == posture.isComplete)
+
+        configuration.decoderProgram = URL(fileURLWithPath: "/nowhere/dipper-decoder")
+        let none = await ImageCache(configuration).isolationPosture
+        #expect(none.program == nil && !none.isComplete && none.description.contains("/nowhere/dipper-decoder"))
+    }
+
+    @Test("are loaded by a cache; alternatives take the place of one that crashes")
+    func cache() async throws {
+        let helpers = try Helpers()
+        let test = TestImageCache { configuration in
+            configuration.codecs = Helpers.codecs
+            configuration.isolation = .preferred
+            configuration.decoderProgram = helpers.program
+        }
+        let picture = try Pictures.data("png/rgb8.png")
+        test.transport.script(url("bad"), [.body(Data("HOSTILE crash".utf8))])
+        test.transport.script(url("good"), [.body(picture)])
+        let image = try await test.cache.getImage(url("good")).value
+        #expect(try image.pixels == Image(data: picture).pixels)
+        #expect(await test.cache.getImage(url("bad")).error == .decoderFailed)
+        let request = ImageRequest(url("bad")).with(\.alternatives, [.url(url("good"))])
+        #expect(try await test.cache.getImage(request).value.pixels == image.pixels)
+        #expect(!helpers.processes.isEmpty)
+    }
+
+    @Test("are described by answers of which none is believed that cannot be true")
+    func replies() throws {
+        var generator = SystemRandomNumberGenerator()
+        let limits = DecodeOptions.with { $0.limits.bytes = 1 << 20 }.limits
+        for _ in 0..<5_000 {
+            let length = Int.random(in: 100...150, using: &generator)
+            var bytes = (0..<length).map { _ in UInt8.random(in: 0...255, using: &generator) }
+            // Many numbers are small, and so some answers are believed.
+            for index in bytes.indices where index % 8 > 1 || Bool.random(using: &generator) { bytes[index] = 0 }
+            guard let packet = DecoderPacket(bytes),
+                case .picture(let picture)? = DecoderReply(packet, limits)
+            else { continue }
+            let (area, overflows) = picture.size.width.multipliedReportingOverflow(by: picture.size.height)
+            #expect(!picture.size.isEmpty && !overflows && area * 4 <= 1 << 20)
+            #expect(picture.frameCount >= 1 && picture.loopCount >= 0 && picture.duration >= .zero)
+        }
+        let picture = DecoderReply.Picture(
+            size: PixelSize(width: 3, height: 2), isOpaque: true, frameCount: 4, loopCount: 5,
+            duration: .milliseconds(70))
+        let packet = try #require(
+            DecoderPacket(DecoderReply.picture(picture).packet.bytes))
+        guard case .picture(picture)? = DecoderReply(packet, limits) else {
+            Issue.record("The answer is another one.")
+            return
+        }
+    }
+}

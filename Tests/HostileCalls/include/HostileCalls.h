@@ -1,0 +1,20 @@
+/* What a decoder that has been taken over would try. */
+#pragma once
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Tries all system calls of a kind, such as "read" or "fork". Returns the name of one that was not refused; NULL if all
+   were; an empty text for an unknown kind. The process is one that must not be touched. */
+const char *hostile_breach(const char *kind, pid_t other);
+
+/* Takes memory, or descriptors, until there is no more. Returns how many bytes, or descriptors, that were. */
+size_t hostile_memory(size_t most);
+
+/* Maps the open files that can be written, and keeps the mappings. Returns the number of mappings. */
+int hostile_keep_files(void);
+
+/* Whether a process ends within a time, in milliseconds. */
+bool hostile_ends(pid_t process, int time);
+
+/* Ends the process by signal 11, whatever handles it. */
+void hostile_crash(void);

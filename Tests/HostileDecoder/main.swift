@@ -1,0 +1,50 @@
+import Dipper
+import Foundation
+import HostileDecoding
+import Synchronization
+
+var codecs = CodecRegistry.standard
+codecs.register(HostileDecoder())
+ImageCache.runDecoderIfAsked(codecs: codecs)
+
+// As a program of its own, with itself as its helper:
+var options = DecodeOptions()
+options.isolation = .preferred
+
+@Sendable func children() -> [String] {
+    ((try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []).filter { name in
+        let stat = (try? String(contentsOfFile: "/proc/\(name)/stat", encoding: .utf8)) ?? ""
+        return stat.split(separator: ")").last?.split(separator: " ").dropFirst().first == "\(getpid())"
+    }
+}
+
+switch CommandLine.arguments.dropFirst().first {
+case "spin":
+    // Decodes a file without end, until somebody kills it. Prints the number of the helper that does so.
+    let isTold = Atomic(false)
+    options.isCancelled = {
+        if let helper = children().first, !isTold.exchange(true, ordering: .relaxed) {
+            FileHandle.standardOutput.write(Data("\(helper)\n".utf8))
+        }
+        return false
+    }
+    _ = try codecs.decode(Data("HOSTILE spin".utf8), options)
+case "hundred":
+    // Decodes a hundred files, of which every tenth kills its helper, and prints what became of them and is left.
+    func attempt(_ text: String) -> String {
+        do throws(DipperError) { return "\(try codecs.decode(Data(text.utf8), options)[0, 0])" } catch {
+            return error.shortDescription
+        }
+    }
+    func count(_ folder: String) -> Int {
+        ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).count
+    }
+    _ = attempt("HOSTILE crash first")
+    _ = attempt("HOSTILE none first")
+    let (files, processes) = (count("/proc/self/fd"), children().count)
+    var results: [String: Int] = [:]
+    for index in 1...100 { results[attempt("HOSTILE \(index % 10 == 0 ? "crash" : "none") \(index)"), default: 0] += 1 }
+    for (result, count) in results.sorted(by: { $0.key < $1.key }) { print(result, count) }
+    print("descriptors", count("/proc/self/fd") - files, "children", children().count - processes)
+default: exit(64)
+}
