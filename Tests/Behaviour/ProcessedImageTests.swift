@@ -159,7 +159,8 @@ struct ProcessedImageTests {
             let watched = ImageProcessors.Custom("watched") { image, context in
                 seen.update { $0 += 1 }
                 // The first is the picture of the call, and the others are written.
-                while seen.value == 4, !context.isCancelled() { usleep(1000) }
+                let end = ContinuousClock.now + .seconds(20)
+                while seen.value == 4, !context.isCancelled(), .now < end { usleep(1000) }
                 return image
             }
             _ = try await test.cache.getImage(ImageRequest(a).processed(by: watched)).value

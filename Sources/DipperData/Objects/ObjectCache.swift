@@ -44,6 +44,8 @@ package final class ObjectCache: Sendable {
     package let memory: ObjectMemoryTier
     package let workers: Workers
     let notKept: @Sendable (CacheKey, DipperError) -> Void
+    /// Whether what can be made again is not written any more.
+    let isEnding = Atomic(false)
     let misfits = Misfits()
     let state: State
     private let staged = RareTable<CacheKey, MadeObject>()
@@ -77,6 +79,7 @@ package final class ObjectCache: Sendable {
 
     /// Ends all calls, writes what waits to be written, and returns when the threads have ended.
     package func shutdown() async {
+        isEnding.store(true, ordering: .relaxed)
         await engine.wait { [state] _, continuation in
             state.cancelAll()
             continuation.resume()

@@ -130,9 +130,7 @@ extension ObjectCache {
         do throws(DipperError) {
             // What can be made again holds up nobody's end.
             let isOptional = !object.isAdded && !write.isAwaited
-            let form = try form(of: write) { [engine] in
-                !mayWrite() || isOptional && engine.isShutDown.load(ordering: .relaxed)
-            }
+            let form = try form(of: write) { !mayWrite() || isOptional && self.isEnding.load(ordering: .relaxed) }
             // A removed object must not replace one that was added after the removal.
             guard mayWrite() else { return end(true, false) }
             if object.isAdded, let claim = object.basis.claim {
