@@ -17,7 +17,7 @@ extension Fetch: LeasedWork {
 
     /// Whether each call would take an answer that another call has asked for.
     var mayWaitForOthers: Bool {
-        !demand.insistsOnNetwork
+        takesStored && !demand.insistsOnNetwork
             && !engine.store.hasRemoved(key, of: alias, within: engine.options.leases.longestWait)
     }
 

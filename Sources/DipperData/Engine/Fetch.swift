@@ -21,6 +21,7 @@ final class Fetch: QueueEntry {
     private var line = Waiters()
     private(set) var wants = Urgencies()
     private var readers: Int32 = 0
+    private var renewals: Int32 = 0
     private(set) var demand = FetchDemand()
     var sources: FetchSources
     private(set) var knownFindings: Findings?
@@ -107,7 +108,7 @@ final class Fetch: QueueEntry {
         waiter.fetch = self
         line.append(waiter)
         wants.add(waiter.want)
-        if waiter.reads { readers += 1 }
+        if waiter.reads { readers += 1 } else if waiter.isRevalidation { renewals += 1 }
         waiter.wishes = FetchDemand.Wishes(of: waiter.call)
         demand.add(waiter.wishes)
     }
@@ -116,7 +117,7 @@ final class Fetch: QueueEntry {
         line.remove(waiter)
         waiter.fetch = nil
         wants.remove(waiter.want)
-        if waiter.reads { readers -= 1 }
+        if waiter.reads { readers -= 1 } else if waiter.isRevalidation { renewals -= 1 }
         // What the last one has asked for holds for an answer that comes too late.
         if !wants.isEmpty { demand.remove(waiter.wishes) }
     }
@@ -139,6 +140,8 @@ final class Fetch: QueueEntry {
 
     var isRead: Bool { readers > 0 }
     var needsNetwork: Bool { readers < wants.count }
+    /// Whether each call takes what is on disk, or would take a newer entry.
+    var takesStored: Bool { readers + renewals == wants.count }
 
     // MARK: Network
 

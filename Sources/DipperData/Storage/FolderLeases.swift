@@ -17,7 +17,7 @@ final class FolderLeases: LeaseService, LoopClient {
     private var seat: LoopSeat?
     private var isClosed = false
     fileprivate var held: [UInt64: FolderClaim] = [:]
-    /// The latest leases that have ended with news that cannot be looked up: one that was refused before may ask late.
+    /// The ends of the latest leases, if others are there: one that was refused before may ask late.
     private var ended: [UInt64: LeaseNews] = [:]
     private var lines: [Int32: LeaseLine] = [:]
     /// The connections to holders, by their numbers, also those that are being opened.
@@ -88,7 +88,7 @@ final class FolderLeases: LeaseService, LoopClient {
         stopWatching(claim)
         guard let place = exchange(&claim.place, with: nil) else { return }
         held[claim.id] = nil
-        if outcome != .kept, outcome != .abandoned {
+        if outcome != .abandoned, quiet == nil {
             if ended.count >= Self.mostEnded { ended = [:] }
             ended[claim.id] = outcome
         }
@@ -220,7 +220,7 @@ final class FolderLeases: LeaseService, LoopClient {
 
     private static let mostPackets = 16
     private static let mostStrays = 32
-    private static let mostEnded = 256
+    private static let mostEnded = 1_024
 
     func turn() -> ContinuousClock.Instant? {
         for line in exchange(&unsent, with: []) { flush(line) }
