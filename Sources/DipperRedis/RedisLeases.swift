@@ -112,7 +112,7 @@
         private var held: [String: RedisClaim] = [:]
         /// Whether those who wait can reach this process.
         private var isReachable = false
-        /// What is done once they can.
+        /// The work that waits for that.
         private var delayed: [() -> Void] = []
 
         nonisolated init(_ server: RedisServer, member: String) {
