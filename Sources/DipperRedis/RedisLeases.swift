@@ -22,7 +22,7 @@
         public let name: String
         public let placesExpire = true
         private let tier: RedisTier
-        /// The servers of the tier, in its order.
+        /// The leases on each server of the tier, in its order.
         private let lines: [RedisLine]
         private let member = String(UInt64.random(in: 0 ... .max), radix: 16)
 
@@ -108,11 +108,11 @@
         private nonisolated let member: String
         /// By the names of the records.
         private var watchers: [String: [RedisClaim]] = [:]
-        /// By their tokens.
+        /// The claims that have places, by their tokens.
         private var held: [String: RedisClaim] = [:]
         /// Whether those who wait can reach this process.
         private var isReachable = false
-        /// The work that waits until they can.
+        /// The work that waits for that.
         private var delayed: [() -> Void] = []
 
         nonisolated init(_ server: RedisServer, member: String) {

@@ -7,7 +7,7 @@ import Testing
     .enabled(if: RedisProcess.isInstalled, "redis-server is not installed (package redis-server)"))
 struct RedisLeaseTests {
     private let a = url("a")
-    /// The time of the server, which drops what has expired.
+    /// The date of the server, which drops what has expired.
     private let date = ManualDate(Date())
     private let fresh: HTTPHeaders = ["Cache-Control": "max-age=500"]
 

@@ -6,7 +6,7 @@ import Testing
     "A tier on Redis", .timeLimit(.minutes(2)),
     .enabled(if: RedisProcess.isInstalled, "redis-server is not installed (package redis-server)"))
 struct RedisTierTests {
-    /// The time of the server, which drops what has expired.
+    /// The date of the server, which drops what has expired.
     private let date = ManualDate(Date())
 
     @Test(
