@@ -27,7 +27,7 @@ final class DecoderProcess: Sendable {
         let pipe = try OwnedDescriptor.Pipe()
         let sockets = try OwnedDescriptor.Pipe(dipper_socket_pair, "a socket")
         let libraries = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"].map { "LD_LIBRARY_PATH=\($0)" }
-        let environment = ["\(Self.variable)=\(DecoderGreeting.version)", libraries].compactMap(\.self)
+        let environment = ["\(Self.variable)=1", libraries].compactMap(\.self)
         let files = [-1, -1, -1, sockets.writing.number, pipe.reading.number]
         var id = pid_t()
         let error = OwnedDescriptor.spawn(&id, program, ["dipper-decoder", program], environment, files)
