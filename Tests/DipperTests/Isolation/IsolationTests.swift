@@ -1,6 +1,7 @@
 import CPixels
 import HostileCalls
 import HostileDecoding
+import Logging
 import Synchronization
 import TestSupport
 import Testing
@@ -236,7 +237,11 @@ private struct Helpers {
         #expect(isDecoded == posture.isComplete)
 
         configuration.decoderProgram = URL(fileURLWithPath: "/nowhere/dipper-decoder")
-        let none = await ImageCache(configuration).isolationPosture
+        let lines = Box<[String]>([])
+        configuration.data.logger = .recording(lines: { line in lines.update { $0.append(line) } })
+        let cache = ImageCache(configuration)
+        try await lines.wait { $0.contains { $0.contains("/nowhere/dipper-decoder") } }
+        let none = await cache.isolationPosture
         #expect(none.program == nil && !none.isComplete && none.description.contains("/nowhere/dipper-decoder"))
     }
 
