@@ -33,6 +33,8 @@ extension ImageCache {
         get async { await read { $0.configuration.isolationPosture } }
     }
 
+    package var decodeOptions: DecodeOptions { configuration.decodeOptions }
+
     /// Turns this process into a helper that decodes pictures, if another one has started it as such; otherwise returns
     /// at once. After this call, ``Isolation`` uses the program itself for its helpers.
     ///
@@ -47,9 +49,7 @@ extension ImageCache {
     /// - Parameter codecs: the decoders of the helpers, with the program's own.
     public static func runDecoderIfAsked(codecs: CodecRegistry = .standard) {
         DecoderProgram.isThisOne.store(true, ordering: .relaxed)
-        guard ProcessInfo.processInfo.environment[DecoderProcess.variable] == "\(DecoderGreeting.version)" else {
-            return
-        }
+        guard ProcessInfo.processInfo.environment[DecoderProcess.variable] != nil else { return }
         var type: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)
         let isSocket = getsockopt(DecoderProcess.socketNumber, SOL_SOCKET, SO_TYPE, &type, &size) == 0
@@ -58,13 +58,18 @@ extension ImageCache {
 }
 
 extension ImageCache.Configuration {
+    /// The options of a decode beside the cache's requests, which is as isolated as they are.
+    package var decodeOptions: DecodeOptions {
+        var options = DecodeOptions()
+        (options.isolation, options.decoderProgram, options.threads) = (isolation, decoderProgram, decodingThreads)
+        return options
+    }
+
     /// Blocks the thread until the first helper's wall stands.
     var isolationPosture: IsolationPosture {
         do throws(DipperError) {
             let pool = try DecoderPool.of(decoderProgram)
-            var options = DecodeOptions()
-            options.threads = decodingThreads
-            return IsolationPosture(program: pool.program, missing: try pool.greeting(options).missing)
+            return IsolationPosture(program: pool.program, missing: try pool.greeting(decodeOptions).missing)
         } catch {
             return IsolationPosture(program: nil, missing: ["a program that decodes: \(error.detail ?? "\(error)")"])
         }

@@ -158,7 +158,8 @@ extension Inspector {
     /// A small picture that is made anew from the entry's pixels: no byte of the entry reaches the page.
     private func thumbnail(_ data: Data) -> Answer {
         do throws(DipperError) {
-            var wanted = DecodeOptions(target: TargetSize(PixelSize(width: 96, height: 96), .fit))
+            var wanted = images?.decodeOptions ?? DecodeOptions()
+            wanted.target = TargetSize(width: 96, height: 96)
             wanted.firstFrameOnly = true
             (wanted.limits.pixels, wanted.limits.bytes) = (1 << 26, 1 << 28)
             let image = try CodecRegistry.standard.decode(data, wanted)

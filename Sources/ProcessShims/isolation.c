@@ -182,6 +182,8 @@ static int forbid_calls(int first_file) {
         ALLOW(gettimeofday),
         ALLOW(getrandom),
         ALLOW(sched_yield),
+        ALLOW(nanosleep),
+        ALLOW(clock_nanosleep),
         ALLOW(getpid),
         ALLOW(gettid),
         ALLOW(recvmsg),

@@ -34,8 +34,9 @@ package struct HostileDecoder: ImageDecoder {
             let most = options.limits.bytes + 4 << 30
             let taken = hostile_memory(most)
             throw .undecodable.with(detail: taken < most ? "refused" : "\(taken) bytes")
-        case "pixels": _ = hostile_keep_files()
-        case "size":
+        case "keep": _ = hostile_keep_files()
+        case "large", "keepLarge":
+            if attack == "keepLarge" { _ = hostile_keep_files() }
             let pixels = [UInt8](repeating: 0, count: 4 << 20)
             guard let image = Image(size: PixelSize(width: 1 << 10, height: 1 << 10), premultiplied: pixels) else {
                 throw .imageTooLarge

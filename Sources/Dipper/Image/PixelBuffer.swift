@@ -56,23 +56,14 @@ public final class PixelStorage: @unchecked Sendable {
         isMapped = false
     }
 
-    /// Takes the pixels of a file in memory that nobody can change any more, and that has at least as many bytes.
-    ///
-    /// A few pages are copied: that is faster than to map them, and the kernel limits the number of mappings.
+    /// Maps a file in memory that has at least as many bytes, and that nobody can change any more.
     init(sealed file: Int32, byteCount: Int) throws(DipperError) {
-        isMapped = byteCount > Self.mostCopied
-        if isMapped {
-            // Private, because older kernels refuse shared mappings of sealed files.
-            let start = mmap(nil, byteCount, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0)
-            guard let start, start != MAP_FAILED else { throw PixelMemory.noMemory }
-            bytes = UnsafeRawBufferPointer(start: start, count: byteCount)
-        } else {
-            bytes = UnsafeRawBufferPointer(try PixelMemory.allocate(byteCount))
-            guard pread(file, base, byteCount, 0) == byteCount else { throw PixelMemory.noMemory }
-        }
+        // Private, because older kernels refuse shared mappings of sealed files.
+        let start = mmap(nil, byteCount, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0)
+        guard let start, start != MAP_FAILED else { throw PixelMemory.noMemory }
+        bytes = UnsafeRawBufferPointer(start: start, count: byteCount)
+        isMapped = true
     }
-
-    private static let mostCopied = 256 << 10
 
     deinit {
         let bytes = UnsafeMutableRawBufferPointer(mutating: bytes)

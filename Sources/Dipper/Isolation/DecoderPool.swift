@@ -29,8 +29,7 @@ final class DecoderPool: Sendable {
     static func of(_ program: URL?) throws(DipperError) -> DecoderPool {
         let path = try DecoderProgram.path(program)
         return pools.withLock { pools in
-            if let pool = pools[path] { return pool }
-            let pool = DecoderPool(path)
+            let pool = pools[path] ?? DecoderPool(path)
             pools[path] = pool
             return pool
         }

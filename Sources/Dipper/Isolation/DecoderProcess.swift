@@ -27,7 +27,7 @@ final class DecoderProcess: Sendable {
         let pipe = try OwnedDescriptor.Pipe()
         let sockets = try OwnedDescriptor.Pipe(dipper_socket_pair, "a socket")
         let libraries = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"].map { "LD_LIBRARY_PATH=\($0)" }
-        let environment = ["\(Self.variable)=\(DecoderGreeting.version)", libraries].compactMap(\.self)
+        let environment = ["\(Self.variable)=1", libraries].compactMap(\.self)
         let files = [-1, -1, -1, sockets.writing.number, pipe.reading.number]
         var id = pid_t()
         let error = OwnedDescriptor.spawn(&id, program, ["dipper-decoder", program], environment, files)
@@ -119,19 +119,19 @@ final class DecoderProcess: Sendable {
     private func receive(
         within time: Duration, _ isCancelled: () -> Bool
     ) throws(DipperError) -> DecoderPacket {
-        // The clock traps if the sum overflows.
-        var deadline = ContinuousClock.now + min(max(time, .zero), .seconds(1_000_000_000))
+        // Not the time for which the machine sleeps. The clock traps if the sum overflows.
+        var deadline = SuspendingClock.now + min(max(time, .zero), .seconds(1_000_000_000))
         var hasAsked = false
         var state = pollfd(fd: socket.number, events: Int16(POLLIN), revents: 0)
         while poll(&state, 1, 10) <= 0 {
-            guard ContinuousClock.now < deadline else {
+            guard SuspendingClock.now < deadline else {
                 if hasAsked { throw .cancelled }
                 throw .decoderFailed.with(detail: "the helper took longer than \(time)")
             }
             if !hasAsked, isCancelled() {
                 hasAsked = true
                 // Decoders look every few rows.
-                deadline = min(deadline, ContinuousClock.now + .seconds(1))
+                deadline = min(deadline, SuspendingClock.now + .seconds(1))
                 _ = DecoderRequest(.cancel).packet.send(to: socket.number)
             }
         }

@@ -31,8 +31,16 @@ struct SharedFile: ~Copyable {
         return true
     }
 
-    /// Returns the pixels that a helper has written; `nil` if it still can write, or has written too few.
+    /// In bytes. To seal what another processor has just written takes longer than to copy so little, and the kernel limits
+    /// the number of mappings.
+    static let mostCopied = 1 << 20
+
+    /// Returns the pixels that a helper has written; `nil` if they are too few, or the helper still could change them.
     func pixels(_ byteCount: Int) throws(DipperError) -> PixelStorage? {
+        if byteCount <= Self.mostCopied {
+            let storage = try PixelStorage(byteCount: byteCount)
+            return pread(file.number, storage.base, byteCount, 0) == byteCount ? storage : nil
+        }
         var status = stat()
         // The length counts only when nobody can change it any more.
         guard dipper_seal(file.number) == 0, fstat(file.number, &status) == 0, Int(status.st_size) >= byteCount else {
