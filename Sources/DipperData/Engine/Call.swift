@@ -27,13 +27,9 @@ final class Call: Sendable {
             retryPolicy: RetryPolicy,
             timeout: Duration?, staleIfError: Duration?, failureLifetime: Duration, callbackQueue: CallbackQueue
         ) {
-            self.relay = relay
-            self.cachePolicy = cachePolicy
-            self.freshness = freshness
-            self.retryPolicy = retryPolicy
-            self.timeout = timeout
-            self.staleIfError = staleIfError
-            self.failureLifetime = failureLifetime
+            (self.relay, self.cachePolicy, self.freshness) = (relay, cachePolicy, freshness)
+            (self.retryPolicy, self.timeout) = (retryPolicy, timeout)
+            (self.staleIfError, self.failureLifetime) = (staleIfError, failureLifetime)
             var queue = callbackQueue
             queue.pending = pending
             self.callbackQueue = queue

@@ -59,14 +59,8 @@ final class DataStore: Sendable {
         history: RemovalHistory, expiries: ExpiryWatch,
         defaults: StoreDefaults, now: @escaping @Sendable () -> Date
     ) {
-        self.memory = memory
-        self.disk = disk
-        self.remnants = remnants
-        self.tiers = tiers
-        self.history = history
-        self.expiries = expiries
-        self.defaults = defaults
-        self.now = now
+        (self.memory, self.disk, self.remnants, self.tiers) = (memory, disk, remnants, tiers)
+        (self.history, self.expiries, self.defaults, self.now) = (history, expiries, defaults, now)
         readers = disk.map { Workers(name: JoinableThread.name($0.options.name, "read"), threads: 2) }
     }
 

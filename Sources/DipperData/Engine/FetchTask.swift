@@ -244,15 +244,16 @@ public struct DataResponse: FetchResponse {
     public typealias Value = Data
 
     /// The body, byte for byte.
-    public let data: Data
+    public var data: Data { stored.data }
     /// The body, by the name that all responses have.
     public var value: Data { data }
     /// The tier that answered.
     public let source: ResponseSource
     /// The source that was asked, before redirects; see ``FetchResponse/askedSource``.
     public var askedSource: DataRequest.Source? { extras.asked }
-    /// The metadata of the answer, as the tiers keep it.
-    package let info: EntryInfo
+    /// The answer as the tiers keep it.
+    let stored: StoredData
+    package var info: EntryInfo { stored.info }
     private let extras: ResponseExtras<DataTask>
 
     /// The http or https URL that the bytes came from, after redirects; `nil` for bytes of a provider, of a `file:` or
@@ -306,7 +307,7 @@ public struct DataResponse: FetchResponse {
         _ value: StoredData, source: ResponseSource, attempts: Int = 0, metrics: TransferMetrics? = nil,
         revalidation: DataTask? = nil, asked: DataRequest.Source? = nil
     ) {
-        (data, info, self.source) = (value.data, value.info, source)
+        (stored, self.source) = (value, source)
         extras = ResponseExtras(attempts, metrics, revalidation, asked)
     }
 }

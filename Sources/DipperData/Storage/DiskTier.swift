@@ -157,12 +157,8 @@ final class DiskTier: Sendable {
         options.stagingLimit = min(max(1, options.stagingLimit), 1 << 40)
         self.options = options
         writer = Workers(name: JoinableThread.name(options.name, "disk"), threads: 1)
-        self.logger = logger
-        self.history = history
-        self.now = now
-        self.expiries = expiries
-        self.onBacklog = onBacklog
-        self.events = events
+        (self.logger, self.history, self.now) = (logger, history, now)
+        (self.expiries, self.onBacklog, self.events) = (expiries, onBacklog, events)
         state = Mutex(
             State(
                 sizeLimit: options.sizeLimit.map { max(0, $0) }, staged: StagingArea(limit: options.stagingLimit * 4)))

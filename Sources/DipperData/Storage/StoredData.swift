@@ -70,18 +70,11 @@ package final class EntryInfo: Sendable {
         audience: Audience = .cache, begun: UInt64 = RemovalHistory.now, requested: TimeInterval = .infinity,
         control: CacheControl? = nil
     ) {
-        self.begun = begun
-        self.requested = requested
-        self.url = url
-        self.asked = asked == url ? nil : asked
-        self.status = status
-        self.headers = headers
-        self.stored = stored
+        (self.begun, self.requested, self.stored, self.audience) = (begun, requested, stored, audience)
+        (self.url, self.asked) = (url, asked == url ? nil : asked)
+        (self.status, self.headers, self.isStandIn) = (status, headers, isStandIn)
         self.freshness = freshness ?? .always(from: stored)
-        self.variant = variant
-        self.family = family
-        self.isStandIn = isStandIn
-        self.audience = audience
+        (self.variant, self.family) = (variant, family)
         isPlain = variant == nil && (200...299).contains(status)
         let fields = headers.fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + Self.fieldCost }
         let values = variant.map { variant in
