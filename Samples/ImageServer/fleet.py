@@ -183,6 +183,8 @@ async def run(fleet, options):
     async def kill(process, answers):
         while len(answers) < len(later) * len(clients) // 4:
             await asyncio.sleep(0.01)
+        # What a server has counted ends with it.
+        await fleet.made()
         process.kill()
 
     await fleet.phase(

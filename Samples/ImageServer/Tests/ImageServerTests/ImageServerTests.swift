@@ -330,7 +330,7 @@ struct ImageServerTests {
     }
 
     @Test("a command line that would serve nobody, or everybody by mistake, is refused with a reason")
-    func commandLine() throws {
+    func commandLine() async throws {
         for (arguments, reason) in [
             ([], "Give a key"), (["--key-file", "/nowhere"], "cannot be read"), (["--port", "70000"], "--port"),
             (["--log-level", "loud"], "--log-level"), (["--memory", "0"], "at least 1"),
@@ -342,5 +342,12 @@ struct ImageServerTests {
         try "short".write(toFile: folder.path("key"), atomically: true, encoding: .utf8)
         #expect(throws: (any Error).self) { _ = try Options.parse(["--key-file", folder.path("key")]).signer() }
         #expect(try Options.parse(["--unsafe"]).signer().accepts("unsafe", of: "a"))
+        let path = "fit:1x1/http://a.test/"
+        let arguments = ["sign", "--key-file", try folder.keyFile()]
+        let program = try Program(Program.built("ImageServer"), arguments + [path])
+        let signature = Signer(keys: [Array(TestServer.key.utf8)], allowsUnsigned: false).signature(of: path)
+        #expect(await program.line(with: path) == "/\(signature ?? "")/\(path)")
+        let wrong = try Program(Program.built("ImageServer"), arguments + ["nonsense"])
+        #expect(await wrong.line(with: "nonsense: no URL in the path") != nil)
     }
 }
