@@ -55,6 +55,10 @@ class Server:
             sys.exit("a server has not started")
         self.port = int(line.rsplit(":", 1)[1])
 
+    def memory(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) // 1024
+
     async def count(self):
         if self.process.poll() is None:
             _, body = await Connection(self.port).get("/metrics")
@@ -197,6 +201,8 @@ async def run(fleet, options):
     fleet.origin.wait()
     await fleet.phase("known pictures, no origin", [pictures for _ in clients])
     await fleet.phase("new pictures, no origin", [range(-20, 0) for _ in clients])
+    memory = [server.memory() for server in fleet.servers if server.process.poll() is None]
+    print(f"\nResident memory of the servers: {', '.join(f'{size} MB' for size in memory)}")
 
 
 def main():
