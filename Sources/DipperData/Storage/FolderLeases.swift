@@ -32,7 +32,7 @@ final class FolderLeases: LeaseService, LoopClient {
         self.file = file
         // In this order: who comes now changes the size afterwards.
         let size = file.size
-        quiet = file.hasOthers ? nil : (size, Date())
+        quiet = file.hasOthers ? nil : (size, file.isFirst ? .distantPast : Date())
     }
 
     nonisolated func isIn(_ root: Folder) -> Bool { file.isIn(root) }

@@ -28,6 +28,8 @@ final class LeaseFile: Sendable {
     let member: Int
     /// The socket at which this member is asked for news.
     let listener: Int32
+    /// Whether nobody has come before.
+    let isFirst: Bool
 
     /// - Throws: `FileError` on a file system without locks, and on one that may ask another machine for them, or none.
     init(in root: Folder) throws(FileError) {
@@ -57,7 +59,9 @@ final class LeaseFile: Sendable {
         }
         // The size tells others that somebody has come. Of two that come at the same time, one at least finds the other's
         // number.
-        ftruncate(file, Self.status(file).st_size &+ 1)
+        let size = Self.status(file).st_size
+        ftruncate(file, size &+ 1)
+        isFirst = size == 0
         (self.folder, self.file, member, listener) = (folder, file, number, socket)
     }
 
