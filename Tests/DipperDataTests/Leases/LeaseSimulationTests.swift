@@ -10,12 +10,14 @@ struct LeaseSimulationTests {
         "never has more than two at the server for a key, and answers each call, whatever is lost, late or dies",
         arguments: [1, 2, 3] as [UInt64])
     func faults(seed: UInt64) {
-        let fleet = Fleet(nodes: 1_000, seed: seed)
-        fleet.run(calls: 10_000)
-        #expect(fleet.mostAtServer == 2, "some holders are slow, none has two beside it")
-        #expect(fleet.unanswered == 0 && fleet.answered + fleet.lostWithNode == 10_000)
-        #expect(fleet.lostWithNode < 500 && fleet.crashes > 20)
+        let (fleet, calls) = (Fleet(nodes: 1_000, seed: seed), workload(10_000))
+        fleet.run(calls: calls)
+        #expect(fleet.mostAtServer <= 2)
+        #expect(fleet.unanswered == 0 && fleet.answered + fleet.lostWithNode == calls)
         #expect(fleet.longest < 90, "\(fleet.longest) seconds")
+        // That something has gone wrong.
+        let isLong = calls >= 10_000
+        #expect(!isLong || fleet.mostAtServer == 2 && fleet.crashes > 20 && (1..<calls / 20) ~= fleet.lostWithNode)
     }
 
     @Test("asks the server once for each key and lifetime of an entry if nothing goes wrong")
