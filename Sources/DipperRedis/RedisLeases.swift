@@ -125,9 +125,13 @@
 
         // MARK: Scripts, which the server carries out as one step
 
-        /// Takes a place, unless its life is zero. Answers 1 or 0 for whether the record is there, with the token of the
-        /// holder, or with news that came after the look-up.
+        /// Takes a place, or takes it once more, unless its life is zero. Answers 1 or 0 for whether the record is there,
+        /// with the token of the holder, or with news that came after the look-up.
         private static let taking = """
+            if ARGV[2] ~= '0' and redis.call('GET', KEYS[1]) == ARGV[1] then
+                redis.call('PEXPIRE', KEYS[1], ARGV[2])
+                return redis.call('EXISTS', KEYS[3])
+            end
             local left = redis.call('PTTL', KEYS[2])
             if left > 0 and left > \(memory) - tonumber(ARGV[3]) then return '=' .. redis.call('GET', KEYS[2]) end
             if ARGV[2] ~= '0' and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then

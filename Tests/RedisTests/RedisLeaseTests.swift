@@ -278,6 +278,16 @@ struct RedisLeaseTests {
         #expect(try await Part(server, key).take() == .taken(.first, mayBeKept: true, lifetime: .seconds(3)))
     }
 
+    @Test("who asks again for the place that it has, because an answer was lost, gets it once more")
+    func again() async throws {
+        let server = try await RedisProcess()
+        let key = CacheKey("key")
+        let (one, two) = (try Part(server, key), try Part(server, key))
+        #expect(try await one.take() == taken)
+        #expect(try await one.take() == taken)
+        #expect(try await two.take() == .refused(.first))
+    }
+
     @Test("those who wait hear the news, and the holder hears who waits")
     func news() async throws {
         let server = try await RedisProcess()

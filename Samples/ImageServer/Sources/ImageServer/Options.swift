@@ -145,6 +145,7 @@ struct Options: ParsableArguments {
         configuration.memoryLimit = (memory << 20) / 4
         configuration.data.diskLimit = disk << 20
         configuration.data.tiers = tier.map { [$0] } ?? []
+        configuration.data.leases.services = tier.map { [RedisLeases($0)] } ?? []
         configuration.data.tierTimeLimit = .milliseconds(sharedTimeout)
 
         configuration.data.freshness = .shared(defaultFreshness: .after(.seconds(freshness)))
