@@ -69,7 +69,10 @@ extension ImageCache.Configuration {
     var isolationPosture: IsolationPosture {
         do throws(DipperError) {
             let pool = try DecoderPool.of(decoderProgram)
-            return IsolationPosture(program: pool.program, missing: try pool.greeting(decodeOptions).missing)
+            let greeting = try pool.greeting(decodeOptions)
+            let others = codecs.decoderNames.filter { !greeting.decoders.contains($0) }
+            return IsolationPosture(
+                program: pool.program, missing: greeting.missing + others.map { "the decoder \($0)" })
         } catch {
             return IsolationPosture(program: nil, missing: ["a program that decodes: \(error.detail ?? "\(error)")"])
         }

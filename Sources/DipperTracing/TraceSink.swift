@@ -69,6 +69,7 @@
                     if newValue.map({ $0.span == nil }) ?? (open[id] == nil) {
                         joined[id] = newValue
                     } else {
+                        joined[id] = nil
                         open[id] = newValue
                     }
                 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -27,6 +28,9 @@ enum { MOST_FILES = 2 };
 #define __NR_landlock_create_ruleset 444
 #define __NR_landlock_restrict_self 446
 #endif
+#ifndef __NR_close_range
+#define __NR_close_range 436
+#endif
 
 int dipper_socket_pair(int ends[2]) { return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends); }
 
@@ -38,6 +42,10 @@ int dipper_shared_file(const char *name) {
 
 int dipper_seal(int file) {
     return fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+}
+
+void dipper_retire(int file) {
+    if (ftruncate(file, 0) == 0) fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 }
 
 int dipper_send(int socket, const void *bytes, size_t count, const int files[], int file_count) {
@@ -56,7 +64,9 @@ int dipper_send(int socket, const void *bytes, size_t count, const int files[], 
         memcpy(CMSG_DATA(header), files, size);
     }
     ssize_t sent;
-    do sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    /* A helper may send nothing but bytes. */
+    do sent = file_count > 0 ? sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
+                             : send(socket, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     return sent == (ssize_t)count ? 0 : -1;
 }
@@ -187,7 +197,7 @@ static int forbid_calls(int first_file) {
         ALLOW(getpid),
         ALLOW(gettid),
         ALLOW(recvmsg),
-        ALLOW(sendmsg),
+        ALLOW(sendto),
         ALLOW(pwrite64),
 #ifdef __NR_poll
         ALLOW(poll),
@@ -216,11 +226,24 @@ static int forbid_calls(int first_file) { return ENOSYS; }
 
 #endif
 
+/* What root may do beside the calls that are forbidden. */
+static int drop_capabilities(void) {
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct none[2] = {{0}};
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)) return errno;
+    return syscall(__NR_capset, &header, none) ? errno : 0;
+}
+
 struct dipper_wall dipper_build_wall(int pipe) {
     struct dipper_wall wall = {0};
+    /* What the program has opened before, such as a log. */
+    if (syscall(__NR_close_range, pipe + 1, ~0U, 0)) wall.limits = errno;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) wall.privileges = errno;
-    wall.limits = limit_self(pipe);
+    int error = limit_self(pipe);
+    if (error) wall.limits = error;
     wall.files = forbid_files();
+    error = drop_capabilities();
+    if (error) wall.privileges = error;
     wall.calls = forbid_calls(pipe + 1);
     return wall;
 }

@@ -186,6 +186,28 @@ struct LeaseAnswerTests {
         #expect(three.transport.transfers.isEmpty)
     }
 
+    @Test("the answer to other header fields leaves a call that waits with its own entry, which is out of date")
+    func variants() async throws {
+        let headers: HTTPHeaders = ["Cache-Control": "max-age=10", "Vary": "Accept-Language"]
+        let (one, two) = (cache(), cache())
+        func request(_ language: String) -> DataRequest {
+            DataRequest(a).with(\.key, CacheKey("news")).with(\.headers, ["Accept-Language": language])
+        }
+        let first = two.cache.getData(request("en"))
+        finish(try await two.transport.nextTransfer(), "old", headers)
+        _ = try await first.value
+        await two.cache.synchronize()
+        date.advance(by: 20)
+        let german = one.cache.getData(request("de"))
+        let transfer = try await one.transport.nextTransfer()
+        let english = two.cache.getData(request("en"))
+        try await two.cache.waitForParked()
+        finish(transfer, "neu", headers)
+        #expect(try await german.response.told == "neu from network")
+        finish(try await two.transport.nextTransfer(), "new", headers)
+        #expect(try await english.response.told == "new from network")
+    }
+
     @Test("an entry that is out of date is renewed once, and what memory has of it does not count")
     func renewals() async throws {
         let headers: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=600"]

@@ -102,7 +102,13 @@ public struct CodecRegistry: Sendable {
         guard let helpers = try DecoderPool.of(Self.name(of: decoder), options) else {
             return try decoder.decode(data, options)
         }
-        return try helpers.decode(data, options, loopDuration: (try? ImageInfo(data))?.loopDuration)
+        do throws(DipperError) {
+            return try helpers.decode(data, options, try? ImageInfo(data))
+        } catch {
+            // Helpers have become impossible meanwhile.
+            guard error == .notIsolated, options.isolation == .preferred else { throw error }
+            return try decoder.decode(data, options)
+        }
     }
 
     /// By which the program and a helper know that they mean the same decoder.
@@ -113,7 +119,8 @@ public struct CodecRegistry: Sendable {
     /// PNG do; in other formats as its first frame. The frames are decoded and written one after the other.
     /// - Throws: `DipperError.unsupportedFormat`, `DipperError.unencodable`; `DipperError.undecodable` if a frame of an
     ///   animation cannot be decoded; `DipperError.imageTooLarge` if there is no memory, or the frames have more bytes
-    ///   together than ``DecodeLimits/bytes``; what processors of frames throw.
+    ///   together than ``DecodeLimits/bytes``, or in the file more pixels than ``DecodeLimits/pixels``; what processors of
+    ///   frames throw.
     public func encode(
         _ image: Image, as format: ImageFormat, _ options: EncodeOptions = .init()
     ) throws(DipperError) -> Data {

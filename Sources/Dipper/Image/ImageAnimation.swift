@@ -78,7 +78,7 @@ public final class ImageAnimation: Sendable {
     func cancelled(by isCancelled: @escaping @Sendable () -> Bool) -> ImageAnimation {
         ImageAnimation(
             frameCount: frameCount, loopCount: loopCount, loopDuration: loopDuration, fileSize: fileSize,
-            storedSize: storedSize, limits: limits
+            storedSize: preloaded == nil ? storedSize : nil, limits: limits
         ) { [makeDecoder, preloaded] context throws(DipperError) in
             var context = context
             context.isCancelled = { [earlier = context.isCancelled] in earlier() || isCancelled() }

@@ -120,7 +120,7 @@ enum DecoderReply {
         switch numbers[0] {
         case 1:
             let size = PixelSize(width: numbers[1], height: numbers[2])
-            guard !size.isEmpty, let count = try? size.byteCount(), count <= limits.bytes,
+            guard !size.isEmpty, let count = try? size.byteCount(), count <= limits.bytes, count / 4 <= limits.pixels,
                 (1...max(1, limits.frames)).contains(numbers[4]), (0...Int(Int32.max)).contains(numbers[5]),
                 (0...1_000_000_000_000_000).contains(numbers[6])
             else { return nil }
@@ -163,6 +163,11 @@ struct DecoderGreeting: Equatable {
     let decoders: Set<String>
     /// The parts of the wall that are missing, with the reasons; empty if it is complete.
     let missing: [String]
+
+    /// Whether another helper promises as much.
+    func isKept(by other: DecoderGreeting) -> Bool {
+        decoders.isSubset(of: other.decoders) && Set(other.missing).isSubset(of: missing)
+    }
 
     private static let parts = [
         "no new privileges", "limits on processes, descriptors and memory", "no files (Landlock)",

@@ -11,12 +11,18 @@ final class DecoderPool: Sendable {
         var count = 0
         /// For one that becomes idle.
         var waiting: [DispatchSemaphore] = []
-        /// The first message of the first helper, or why there is none.
-        var greeting: Result<DecoderGreeting, DipperError>?
+        /// The first message of the first helper. No other one may promise less.
+        var greeting: DecoderGreeting?
+        /// Why no helper could be started, and until when none is tried.
+        var refusal: (error: DipperError, end: ContinuousClock.Instant)?
         /// The marks of the bytes with which a helper has failed.
         var failures: [[Int]] = []
     }
 
+    /// The number of pictures that one helper decodes.
+    private static let mostPictures = 200
+    /// The time after which a program that could not be started is tried again.
+    private static let rest = Duration.seconds(5)
     /// The number of files that are remembered because a helper failed.
     private static let mostFailures = 4_096
     private static let pools = Mutex<[String: DecoderPool]>([:])
@@ -56,7 +62,9 @@ final class DecoderPool: Sendable {
 
     /// Returns what the helpers say first. Blocks the thread until the first helper's wall stands.
     func greeting(_ options: DecodeOptions) throws(DipperError) -> DecoderGreeting {
-        if let known = state.withLock({ $0.greeting }) { return try known.get() }
+        let (known, refusal) = state.withLock { ($0.greeting, $0.refusal) }
+        if let known { return known }
+        if let refusal, .now < refusal.end { throw refusal.error }
         let process = try take(nil, options)
         let greeting = try process.greet()
         give(process)
@@ -66,9 +74,9 @@ final class DecoderPool: Sendable {
     // MARK: Decoding
 
     /// Decodes a picture, as ``ImageDecoder/decode(_:_:)``. Blocks the thread.
-    /// - Parameter loopDuration: the time of all frames together, which the file states.
+    /// - Parameter info: what the file's header states.
     func decode(
-        _ data: Data, _ options: DecodeOptions, loopDuration: @autoclosure () -> Duration?
+        _ data: Data, _ options: DecodeOptions, _ info: @autoclosure () -> ImageInfo?
     ) throws(DipperError) -> Image {
         try options.checkCancelled()
         var request = DecoderRequest(.decode)
@@ -78,21 +86,24 @@ final class DecoderPool: Sendable {
             throw .undecodable.with(detail: "there are no frames")
         }
         var image = first
-        guard picture.frameCount > 1 else { return image }
+        guard picture.frameCount > 1, !options.firstFrameOnly else { return image }
         // The caller's closure would keep the cache alive.
         var later = options
         later.isCancelled = { false }
         later.preloadsFrames = false
         let isAhead = options.resultBytes(image.byteCount, frames: picture.frameCount, beside: 0) > image.byteCount
-        let preloaded = isAhead ? try IsolatedFrames(self, data, options).all() : nil
+        let preloaded = isAhead ? try IsolatedFrames(self, data, options, like: picture).all() : nil
+        let frameCount = preloaded?.count ?? picture.frameCount
+        guard frameCount > 1 else { return image }
+        let info = info()
         image.animation = ImageAnimation(
-            frameCount: preloaded?.count ?? picture.frameCount, loopCount: picture.loopCount,
-            loopDuration: loopDuration(), fileSize: data.count, limits: options.limits, preloaded: preloaded
+            frameCount: frameCount, loopCount: picture.loopCount, loopDuration: info?.loopDuration,
+            fileSize: data.count, storedSize: info?.size, limits: options.limits, preloaded: preloaded
         ) { [self, later] context throws(DipperError) in
             var options = later
             options.limits = context.limits
             options.isCancelled = context.isCancelled
-            return IsolatedFrames(self, data, options)
+            return IsolatedFrames(self, data, options, like: picture)
         }
         return image
     }
@@ -122,7 +133,12 @@ final class DecoderPool: Sendable {
                 throw error == .connectionLost ? .decoderFailed.with(detail: "helpers end at once") : error
             }
             wanted = process
-            give(process)
+            // One that a picture has taken over sees a limited number of others.
+            if request.operation == .decode, process.countPicture() > Self.mostPictures {
+                discard(process)
+            } else {
+                give(process)
+            }
             switch (answer.reply, answer.pixels) {
             case (.picture(let picture), let pixels?):
                 let image = Image(
@@ -166,13 +182,20 @@ final class DecoderPool: Sendable {
         do throws(DipperError) {
             let process = if let known { known } else { try DecoderProcess(program) }
             let greeting = try process.greet()
-            state.withLock { $0.greeting = .success(greeting) }
+            let first = state.withLock { state in
+                state.greeting = state.greeting ?? greeting
+                return state.greeting ?? greeting
+            }
+            guard first.isKept(by: greeting) else {
+                process.end()
+                throw .notIsolated.with(detail: "'\(program)' is not what it was, or its wall is not")
+            }
             return process
         } catch {
-            // If the first one does not decode, none does.
+            let error = error == .notIsolated ? error : .notIsolated.with(detail: error.detail ?? "\(error)")
             change { state in
                 state.count -= 1
-                if state.greeting == nil { state.greeting = .failure(error) }
+                if state.greeting == nil { state.refusal = (error, .now + Self.rest) }
             }
             throw error
         }
@@ -216,22 +239,28 @@ private final class IsolatedFrames: FrameDecoder {
     private let pool: DecoderPool
     private let data: Data
     private let options: DecodeOptions
+    /// The first frame: the program expects the others to be like it.
+    private let first: DecoderReply.Picture
     private static let sessions = Atomic(0)
     private let session = IsolatedFrames.sessions.add(1, ordering: .relaxed).newValue
     private var process: DecoderProcess?
     private var position = 0
 
-    init(_ pool: DecoderPool, _ data: Data, _ options: DecodeOptions) {
-        (self.pool, self.data, self.options) = (pool, data, options)
+    init(_ pool: DecoderPool, _ data: Data, _ options: DecodeOptions, like first: DecoderReply.Picture) {
+        (self.pool, self.data, self.options, self.first) = (pool, data, options, first)
     }
 
     deinit { process?.close(session) }
 
     func next() throws(DipperError) -> AnimationFrame? {
         try options.checkCancelled()
+        guard position < first.frameCount else { return nil }
         var request = DecoderRequest(.frame)
         (request.session, request.frame, request.options) = (session, position, options)
         guard let answer = try pool.ask(request, data, on: &process) else { return nil }
+        guard answer.picture.size == first.size else {
+            throw .decoderFailed.with(detail: "a frame of another size")
+        }
         position += 1
         return AnimationFrame(image: answer.image, duration: answer.picture.duration)
     }

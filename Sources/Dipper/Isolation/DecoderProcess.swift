@@ -18,12 +18,16 @@ final class DecoderProcess: Sendable {
     /// The helper ends when it is closed, so with this program.
     private let lifeline: OwnedDescriptor
     private let isGone = Atomic(false)
+    private let pictures = Atomic(0)
+    private static let isHelper = ProcessInfo.processInfo.environment[variable] != nil
     /// The limit of bytes that the kernel knows.
     private let allowed = Atomic(-1)
     private let greeting = Mutex<DecoderGreeting?>(nil)
 
     /// Starts a helper. Does not wait until its wall stands.
     init(_ program: String) throws(DipperError) {
+        // Otherwise a program that is its own helper, but does not say so in time, would start itself without end.
+        if Self.isHelper { throw .notIsolated.with(detail: "this process was started as a helper") }
         let pipe = try OwnedDescriptor.Pipe()
         let sockets = try OwnedDescriptor.Pipe(dipper_socket_pair, "a socket")
         let libraries = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"].map { "LD_LIBRARY_PATH=\($0)" }
@@ -58,6 +62,9 @@ final class DecoderProcess: Sendable {
     }
 
     var hasEnded: Bool { isGone.load(ordering: .acquiring) }
+
+    /// Returns the number of pictures that the helper has decoded, with one more.
+    func countPicture() -> Int { pictures.add(1, ordering: .relaxed).newValue }
 
     /// Kills the process and waits for its end. Returns how it ended.
     @discardableResult

@@ -5,6 +5,9 @@ import ProcessShims
 struct SharedFile: ~Copyable {
     let file: OwnedDescriptor
 
+    // Whoever keeps access to the file can fill it no more.
+    deinit { dipper_retire(file.number) }
+
     /// Creates a file for pixels, which a helper writes.
     init() throws(DipperError) {
         file = try OwnedDescriptor(dipper_shared_file("dipper pixels"), for: "shared memory")
@@ -35,15 +38,16 @@ struct SharedFile: ~Copyable {
     /// the number of mappings.
     static let mostCopied = 1 << 20
 
-    /// Returns the pixels that a helper has written; `nil` if they are too few, or the helper still could change them.
+    /// Returns the pixels that a helper has written; `nil` if they are too few or too many, or the helper still could
+    /// change them.
     func pixels(_ byteCount: Int) throws(DipperError) -> PixelStorage? {
         if byteCount <= Self.mostCopied {
             let storage = try PixelStorage(byteCount: byteCount)
             return pread(file.number, storage.base, byteCount, 0) == byteCount ? storage : nil
         }
         var status = stat()
-        // The length counts only when nobody can change it any more.
-        guard dipper_seal(file.number) == 0, fstat(file.number, &status) == 0, Int(status.st_size) >= byteCount else {
+        // The length counts only when nobody can change it any more. A mapped part keeps the whole file in memory.
+        guard dipper_seal(file.number) == 0, fstat(file.number, &status) == 0, Int(status.st_size) == byteCount else {
             return nil
         }
         return try PixelStorage(sealed: file.number, byteCount: byteCount)

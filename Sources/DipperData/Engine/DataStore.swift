@@ -551,8 +551,9 @@ final class DataStore: Sendable {
         }
     }
 
+    /// - Parameter hidesForms: whether the program removes the entry, and not the cache, which drops it for a newer answer.
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all, hidesForms: Bool = true) {
-        note(key, tiers)
+        if hidesForms { note(key, tiers) }
         history.remove(key, from: tiers)
         clean(key, tiers, hidesForms: hidesForms)
         history.remove(key, from: tiers)

@@ -46,12 +46,12 @@ extension Fetch: LeasedWork {
         if lease?.isWaiting == true, place == .parked, !mayWaitForOthers { wake() }
     }
 
-    func lookAgain(isForAll: Bool) {
+    func lookAgain(isForAll: Bool, isOnDisk: Bool = false) {
         guard !isOver, run == nil else { return }
         forgetFound()
         findings.budget.hold(at: engine.time.now())
         forgetLookUp()
-        isAnsweredForAll = isForAll
+        (isAnsweredForAll, isAnswerOnDisk) = (isForAll, isOnDisk)
         // The slot stays: otherwise each fetch of the queue would take its lease in turn, long before it can begin.
         if place == .running { return beginLookUp() }
         engine.queues.remove(self)

@@ -55,7 +55,10 @@ extension Fetch {
         _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim, _ verdicts: Verdicts
     ) {
         engine.events.lookedUp(self, found?.source)
-        let isForAll = exchange(&isAnsweredForAll, with: false)
+        let info = found?.value.info
+        let isNew = exchange(&foundBefore, with: info?.stored) != info?.stored
+        let mayBeConfirmed = isAnswerOnDisk && info?.variant == nil
+        let isForAll = exchange(&isAnsweredForAll, with: false) && (isNew || mayBeConfirmed)
         let moment = engine.now().timeIntervalSince1970
         var hit = found
         if let found, !isForAll,

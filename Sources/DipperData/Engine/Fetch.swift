@@ -42,6 +42,11 @@ final class Fetch: QueueEntry {
     var isHurried = false
     /// Whether the next look-up finds the answer that another cache has asked for, also for the calls that wait here.
     var isAnsweredForAll = false
+    /// Whether that answer is in the folder.
+    var isAnswerOnDisk = false
+    /// When what the last look-up found was stored: the same once more is no answer that another cache has asked for,
+    /// unless it may have confirmed that.
+    var foundBefore: TimeInterval?
 
     override var isLocal: Bool { sources.isLocal }
     override var host: String { sources.lead.request.url.map(URLText.host) ?? "" }

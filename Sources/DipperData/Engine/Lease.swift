@@ -17,8 +17,10 @@ protocol LeasedWork: AnyObject, Sendable {
     /// Waits for the news of another cache. Called again during the wait.
     func waitForOthers()
     /// Looks the key up again. Unless it is there, the work asks for admission again.
-    /// - Parameter isForAll: whether what is there answers all that have waited.
-    func lookAgain(isForAll: Bool)
+    /// - Parameters:
+    ///   - isForAll: whether what is there answers all that have waited.
+    ///   - isOnDisk: whether it is in the folder, so that also what was there before may have been confirmed.
+    func lookAgain(isForAll: Bool, isOnDisk: Bool)
     func failedElsewhere(_ error: DipperError)
     /// - Parameter queue: the most urgent one in which a call of another cache waits; `nil` for none.
     func hurry(_ queue: FetchQueue?)
@@ -106,7 +108,7 @@ final class Lease {
             work.waitForOthers()
         case .look, .use:
             isWaiting = false
-            work.lookAgain(isForAll: action == .use)
+            work.lookAgain(isForAll: action == .use, isOnDisk: !levels[number].usesTiers)
         case .fail(let error):
             isWaiting = false
             work.failedElsewhere(error)

@@ -104,7 +104,8 @@ package struct LeaseRules: Sendable {
         case .time: elapsed(now)
         case .reported(.taken(let place, let mayBeKept, let lifetime)): taken(place, mayBeKept, lifetime, now)
         case .reported(.refused(let place)): refused(place, now)
-        case .reported(.unavailable): goAlone()
+        // An answer to an earlier question may come when the place is held.
+        case .reported(.unavailable): stage == .asking || stage == .waiting ? goAlone() : nil
         case .reported(.told(let news, let place)): told(news, place, now)
         case .reported(.gone(let place)): lost(place)
         case .reported(.unheard): unheard(now)

@@ -38,6 +38,8 @@ final class ObjectWork: SharedWork {
     private var isHurried = false
     /// Whether the form that is looked up was made for the calls that have waited here as well.
     private var isAnsweredForAll = false
+    /// When the form that was looked up last was stored.
+    private var foundBefore: TimeInterval?
     /// Runs while another process makes the object.
     private var waited = Stopwatch()
     /// Whether no prefetch starts because this work may fetch.
@@ -232,7 +234,8 @@ extension ObjectWork {
             cache.endIdle(origin.key)
         }
         let key = step.key(origin.dataKey)
-        let isForAll = exchange(&isAnsweredForAll, with: false)
+        let before = exchange(&foundBefore, with: stored?.info.stored)
+        let isForAll = exchange(&isAnsweredForAll, with: false) && stored?.info.stored != before
         if let object = atHand { return found(object) }
         guard let stored else {
             if isAdmitted { descend() }
@@ -370,7 +373,7 @@ extension ObjectWork {
         case .form:
             guard !error.isOfRequest else { break }
             // The stored form is bad, or too large for this cache if another has made it, and is made again.
-            if isValid { origin.source.discard(step.key(origin.dataKey)) }
+            if isValid, error.isOfBytes { origin.source.discard(step.key(origin.dataKey)) }
             earlier = nil
             return descend()
         case .bytes:
@@ -409,7 +412,7 @@ extension ObjectWork: LeasedWork {
         enter(.elsewhere)
     }
 
-    func lookAgain(isForAll: Bool) {
+    func lookAgain(isForAll: Bool, isOnDisk: Bool) {
         guard stage == .looking || stage == .elsewhere else { return }
         isAnsweredForAll = isForAll
         earlier = nil

@@ -25,7 +25,7 @@ extension DiskTier {
     /// Looks at the state. Waits up to two seconds for an index that was held when the tier was opened, as the index is
     /// for a moment while another store closes it: entries would be missing until the writer has opened it.
     private func look<Result: Sendable>(_ body: (State) -> Result) -> Result {
-        let (result, isIndexComing) = state.withLock { (body($0), $0.opened.isIndexComing) }
+        let (result, isIndexComing) = state.withLock { (body($0), $0.opened.isIndexComing && !$0.isClosed) }
         if !isIndexComing { return result }
         let isTried = DispatchSemaphore(value: 0)
         // The opening is the first work of the writer.

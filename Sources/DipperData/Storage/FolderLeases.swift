@@ -88,7 +88,7 @@ final class FolderLeases: LeaseService, LoopClient {
         stopWatching(claim)
         guard let place = exchange(&claim.place, with: nil) else { return }
         held[claim.id] = nil
-        if outcome != .abandoned, quiet == nil {
+        if outcome != .abandoned, quiet?.size != file.size {
             if ended.count >= Self.mostEnded { ended = [:] }
             ended[claim.id] = outcome
         }

@@ -125,15 +125,19 @@ struct RecentRemovals: Sendable {
     private var keys: [Substring: TimeInterval] = [:]
 
     private static let most = 1_024
+    /// In seconds. A longer limit counts as this.
+    private static let longest: TimeInterval = 600
 
     /// - Parameter key: `nil` for all keys.
     mutating func add(_ key: CacheKey?, at now: TimeInterval) {
+        if keys.count >= Self.most { keys = keys.filter { now - $0.value < Self.longest } }
         if let key, keys.count < Self.most { return keys[Self.name(of: key)] = now }
         (everything, keys) = (now, [:])
     }
 
     func has(_ key: CacheKey, within limit: TimeInterval, at now: TimeInterval) -> Bool {
-        now - max(everything, keys[Self.name(of: key)] ?? everything) < limit
+        // A time that is still to come says nothing: the clock was set back.
+        (0..<min(limit, Self.longest)).contains(now - max(everything, keys[Self.name(of: key)] ?? everything))
     }
 
     private static func name(of key: CacheKey) -> Substring {

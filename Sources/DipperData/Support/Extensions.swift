@@ -60,6 +60,8 @@ struct RareTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable
 
     func change<Result: Sendable>(_ body: (inout [Key: Value]) -> Result) -> Result {
         table.withLock { table in
+            // Before the change, so that who reads without the lock meanwhile takes it.
+            isEmpty.store(false, ordering: .sequentiallyConsistent)
             defer { isEmpty.store(table.isEmpty, ordering: .sequentiallyConsistent) }
             return body(&table)
         }

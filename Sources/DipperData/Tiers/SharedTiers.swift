@@ -140,7 +140,7 @@ final class SharedTiers: Sendable {
                 // The older half is forgotten, and with it the older forms. The entries themselves are gone.
                 let middle = state.removals.values.sorted()[Self.mostRemovals / 2]
                 state.removals = state.removals.filter { $0.value > middle }
-                state.formsHiddenBefore = middle
+                state.formsHiddenBefore = max(state.formsHiddenBefore, middle)
             }
         }
         change(.remove, of: key)
@@ -170,15 +170,18 @@ final class SharedTiers: Sendable {
     private func carryOut(in index: Int) {
         let (tier, moment) = (tiers[index], time.now())
         while let (name, change) = state.withLock({ $0.queues[index].next(at: moment) }) {
-            Task {
-                let result = await time.limit(Self.changeTimeLimit) {
-                    switch change {
-                    case .store(let record, let expiration, let sharing):
-                        try await tier.store(record, named: name, until: expiration)
-                        sharing?.isDone.store(true, ordering: .relaxed)
-                    case .remove: try await tier.removeRecord(named: name)
-                    }
-                }
+            var sharing: Sharing?
+            let work: @Sendable () async throws -> Void
+            switch change {
+            case .store(let record, let expiration, let present):
+                sharing = present
+                work = { try await tier.store(record, named: name, until: expiration) }
+            case .remove: work = { try await tier.removeRecord(named: name) }
+            }
+            // Not kept by work that never ends.
+            Task { [sharing] in
+                let result = await time.limit(Self.changeTimeLimit, work)
+                if case .success = result { sharing?.isDone.store(true, ordering: .relaxed) }
                 ended(result, of: name, in: index)
             }
         }

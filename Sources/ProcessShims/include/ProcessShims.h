@@ -76,6 +76,9 @@ int dipper_shared_file(const char *name);
    file for writing. */
 int dipper_seal(int file);
 
+/* Empties a file and forbids everybody to fill it again, unless it is sealed. */
+void dipper_retire(int file);
+
 /* Sends a packet with at most two descriptors, without waiting. */
 int dipper_send(int socket, const void *bytes, size_t count, const int files[], int file_count);
 

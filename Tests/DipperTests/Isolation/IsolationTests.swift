@@ -156,6 +156,27 @@ private struct Helpers {
         #expect(small.pixels == [1, 2, 3, 255])
     }
 
+    @Test("come in files of just their length, which nobody fills afterwards")
+    func lengths() throws {
+        let bytes = [UInt8](repeating: 7, count: 2 * SharedFile.mostCopied)
+        func file() throws -> SharedFile {
+            let file = try SharedFile()
+            try #require(bytes.withUnsafeBytes { SharedFile.write($0, at: 0, to: file.file.number) })
+            return file
+        }
+        #expect(try file().pixels(bytes.count) != nil)
+        // A mapped part would keep the whole file in memory.
+        #expect(try file().pixels(bytes.count - 4) == nil)
+        #expect(try file().pixels(bytes.count + 4) == nil)
+        let shared = try file()
+        let kept = dup(shared.file.number)
+        defer { close(kept) }
+        _ = consume shared
+        var status = stat()
+        #expect(fstat(kept, &status) == 0 && status.st_size == 0)
+        #expect(!bytes.withUnsafeBytes { SharedFile.write($0, at: 0, to: kept) })
+    }
+
     @Test("fail alone if they crash, end or stop their helper, and are not tried again")
     func failures() throws {
         let time = Duration.seconds(1)
