@@ -161,6 +161,7 @@ struct Options: ParsableArguments {
         configuration.data.maximumRedirects = allowHost.isEmpty ? 5 : 0
         configuration.data.readsFileURLs = false
         configuration.limits.pixels = maxPixels * 1_000_000
+        configuration.isolation = .preferred
         // An animation may take a hundred times as long as a picture.
         configuration.options.firstFrameOnly = true
         return configuration
