@@ -62,8 +62,8 @@ struct Options: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The most answers that may be made at the same time; further ones end with 503. Pictures that are kept do "
-                + "not count.", valueName: "number"))
+            "The most pictures that may be made at the same time, a quarter of them from one host; further ones end with "
+                + "503. Pictures that are kept do not count.", valueName: "number"))
     var maxMaking = 256
 
     @Option(help: ArgumentHelp("The most pictures that may wait to be prefetched.", valueName: "number"))

@@ -195,7 +195,10 @@ extension DataResponse {
 
     /// Whether the source lets a server in between use the picture when it is no longer fresh.
     fileprivate var mayBeStale: Bool {
-        directives.keys.allSatisfy { !["no-cache", "must-revalidate", "proxy-revalidate", "s-maxage"].contains($0) }
+        headers["CDN-Cache-Control"] == nil
+            && directives.keys.allSatisfy {
+                !["no-cache", "must-revalidate", "proxy-revalidate", "s-maxage"].contains($0)
+            }
     }
 
     /// `nil` if the source makes no difference between clients and servers in between.

@@ -3,6 +3,7 @@ import Foundation
 import Hummingbird
 import Logging
 import Metrics
+import NIOCore
 
 /// The paths of the server.
 ///
@@ -20,18 +21,29 @@ struct Routes: Sendable {
     private static let mostPaths = 1_000
     private static let longestList = 1 << 20
 
-    func router() -> Router<BasicRequestContext> {
-        let router = Router(options: .autoGenerateHeadEndpoints)
+    /// Knows on which thread answers are sent.
+    struct Context: RequestContext {
+        var coreContext: CoreRequestContextStorage
+        let eventLoop: any EventLoop
+
+        init(source: ApplicationRequestContextSource) {
+            coreContext = CoreRequestContextStorage(source: source)
+            eventLoop = source.channel.eventLoop
+        }
+    }
+
+    func router() -> Router<Context> {
+        let router = Router(context: Context.self, options: .autoGenerateHeadEndpoints)
         router.get("health") { _, _ in Self.text(.ok, "ok") }
         router.get("metrics") { _, _ in Self.text(.ok, PrometheusMetrics.shared.text(with: service.gauges)) }
         router.post("prefetch") { request, _ in await prefetch(request) }
-        router.get("**") { request, _ in await picture(request) }
+        router.get("**") { request, context in await picture(request, on: context.eventLoop) }
         return router
     }
 
     // MARK: Pictures
 
-    private func picture(_ request: Request) async -> Response {
+    private func picture(_ request: Request, on eventLoop: any EventLoop) async -> Response {
         let begin = ContinuousClock.now
         let path = request.uri.string.drop { $0 == "/" }
         // What makes no sense may have secrets anywhere. The signature opens the path to whoever reads it.
@@ -42,7 +54,7 @@ struct Routes: Sendable {
             asked = query.logText
             let picture = try await service.picture(query, as: query.format(for: request.headers[.accept], limits))
             source = picture.source.rawValue
-            response = answer(picture, to: request)
+            response = answer(picture, to: request, on: eventLoop)
             // Caches in between keep one answer for each `Accept`.
             if query.format == nil { response.headers[.vary] = "Accept" }
         } catch {
@@ -70,7 +82,9 @@ struct Routes: Sendable {
         return try PictureQuery(rest, limits)
     }
 
-    private func answer(_ picture: PictureService.Picture, to request: Request) -> Response {
+    private func answer(
+        _ picture: PictureService.Picture, to request: Request, on eventLoop: any EventLoop
+    ) -> Response {
         let tag = picture.file.entityTag
         let fields: HTTPFields = [
             .contentType: picture.format.mimeType, .eTag: tag, .xContentTypeOptions: "nosniff",
@@ -82,18 +96,18 @@ struct Routes: Sendable {
         if known.contains(where: { $0 == "*" || $0 == tag || $0 == "W/" + tag }) {
             return Response(status: .notModified, headers: fields)
         }
-        return Response(status: .ok, headers: fields, body: Self.body(picture.file))
+        return Response(status: .ok, headers: fields, body: Self.body(picture.file, on: eventLoop))
     }
 
     /// In parts, so that the end is not written before a slow client has taken what comes before it.
-    private static func body(_ file: Data) -> ResponseBody {
-        let part = 64 << 10
-        guard file.count > part else { return ResponseBody(byteBuffer: ByteBuffer(bytes: file)) }
-        return ResponseBody(contentLength: file.count) { writer in
+    private static func body(_ file: Data, on eventLoop: any EventLoop) -> ResponseBody {
+        ResponseBody(contentLength: file.count) { writer in
             var rest = file[...]
             while !rest.isEmpty {
-                try await writer.write(ByteBuffer(bytes: rest.prefix(part)))
-                rest = rest.dropFirst(part)
+                try await writer.write(ByteBuffer(bytes: rest.prefix(64 << 10)))
+                rest = rest.dropFirst(64 << 10)
+                // The writer learns only there that the socket has not taken all.
+                try await eventLoop.submit {}.get()
             }
             try await writer.finish(nil)
         }

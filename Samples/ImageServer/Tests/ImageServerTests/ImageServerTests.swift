@@ -372,6 +372,33 @@ struct ImageServerTests {
         await origin.stop()
     }
 
+    @Test("on SIGTERM a slow client still gets all of its answer, and the process that decoded it has no key")
+    func slowClient() async throws {
+        let (origin, folder) = (try await Origin(), Folder())
+        let arguments = [
+            "serve", "--port", "0", "--allow-private", "--unsafe", "--log-level", "debug", "--folder",
+            folder.path("cache"), "--key-file", try folder.keyFile(),
+        ]
+        let program = try Program(Program.built("ImageServer"), arguments)
+        let line = try #require(await program.line(with: "Listening on "))
+        let url = "\(line.replacing("Listening on ", with: ""))/unsafe/format:png/\(origin.url)/noise"
+        let client = CurlTransport()
+        let size = try await client.answer(url).body.count
+        #expect(size > 10_000_000)
+        let helpers = try Program("/usr/bin/pgrep", ["-a", "-P", "\(program.id)"])
+        let helper = try #require(await helpers.line(with: " dipper-decoder")).prefix { $0 != " " }
+        let variables = try String(contentsOfFile: "/proc/\(helper)/environ", encoding: .utf8).split(separator: "\0")
+        #expect(variables.allSatisfy { $0 == "DIPPER_DECODER=1" || $0.hasPrefix("LD_LIBRARY_PATH=") })
+        let slow = try Program(
+            "/usr/bin/curl", ["-sSv", "--limit-rate", "5M", "-o", "/dev/null", "-w", "%{size_download} bytes\n", url])
+        #expect(await slow.line(with: "HTTP/1.1 200") != nil)
+        program.send(SIGTERM)
+        #expect(await slow.line(with: "\(size) bytes") != nil)
+        #expect(await program.status() == 0)
+        await client.shutdown()
+        await origin.stop()
+    }
+
     @Test("the connection of a client that takes nothing for too long ends, and no other one")
     func slowClients() throws {
         let channel = EmbeddedChannel(handler: SlowClients(patience: .seconds(30)))

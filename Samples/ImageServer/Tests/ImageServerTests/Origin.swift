@@ -90,6 +90,12 @@ final class Origin: Sendable {
         case "unkept": return try file(Image.sample(160, 120).png, "image/png", "no-store")
         case "shared":
             return try file(Image.sample(160, 120).png, "image/png", "max-age=60, s-maxage=600")
+        // Larger than what the system keeps for a client.
+        case "noise":
+            let size = PixelSize(width: 2000, height: 2000)
+            let pixels = (0..<4_000_000).map { _ in UInt32.random(in: .min ... .max) | 0xFF00_0000 }
+            let image = pixels.withUnsafeBytes { Image(size: size, premultiplied: $0) }
+            return try file(image?.png ?? Data(), "image/png")
         case "large": return try file(Image.filled(with: .black, 1100, 1000).png, "image/png")
         case "renewed":
             let tag = "\"1\""
