@@ -35,6 +35,7 @@ struct ImageServer: Sendable {
         }
         let routes = Routes(service: service, signer: signer, limits: options.limits(), logger: logger)
         let http = HTTP1Channel.Configuration(
+            additionalChannelHandlers: [SlowClients(patience: .seconds(30))],
             idleTimeout: .seconds(60),
             httpDecoderConfiguration: .init(
                 maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 100))

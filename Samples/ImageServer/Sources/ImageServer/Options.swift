@@ -62,8 +62,8 @@ struct Options: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "The most answers that may be made at the same time; further ones end with 503. Pictures that are kept do "
-                + "not count.", valueName: "number"))
+            "The most pictures that may be made at the same time, a quarter of them from one host; further ones end with "
+                + "503. Pictures that are kept do not count.", valueName: "number"))
     var maxMaking = 256
 
     @Option(help: ArgumentHelp("The most pictures that may wait to be prefetched.", valueName: "number"))
@@ -161,6 +161,7 @@ struct Options: ParsableArguments {
         configuration.data.maximumRedirects = allowHost.isEmpty ? 5 : 0
         configuration.data.readsFileURLs = false
         configuration.limits.pixels = maxPixels * 1_000_000
+        configuration.isolation = .preferred
         // An animation may take a hundred times as long as a picture.
         configuration.options.firstFrameOnly = true
         return configuration

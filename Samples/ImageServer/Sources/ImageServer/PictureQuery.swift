@@ -28,6 +28,10 @@ struct PictureQuery: Hashable, Sendable {
     private(set) var format: ImageFormat?
     private(set) var quality = 80
     let source: URL
+    /// As they are in the path.
+    let options: String
+    /// For the log, without secrets.
+    var logText: String { String("\(options)/\(Redaction.standard.text(source))".prefix(500)) }
 
     init(_ text: Substring, _ limits: Limits) throws(Refusal) {
         var rest = text
@@ -44,7 +48,7 @@ struct PictureQuery: Hashable, Sendable {
         guard limits.hosts.isEmpty || limits.hosts.contains(where: { host.isIn($0) }) else {
             throw Refusal(.forbidden, "no pictures from this host")
         }
-        self.source = source
+        (self.source, self.options) = (source, options.joined(separator: "/"))
         for option in options {
             let parts = option.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             guard parts.count == 2, take(parts[0], parts[1], limits) else {

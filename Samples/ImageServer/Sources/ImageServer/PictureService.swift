@@ -15,26 +15,38 @@ final class PictureService: Service {
         let source: ResponseSource
         /// `Date.distantFuture` for a picture that never changes; `nil` for one that nobody may keep.
         let freshUntil: Date?
+        /// For clients, if the source says something else to them than to servers in between.
+        let clientsFreshUntil: Date?
+    }
+
+    /// What is being made now, each picture once.
+    private struct Making {
+        var callers: [CacheKey: Int] = [:]
+        /// The number of pictures.
+        var hosts: [String: Int] = [:]
+    }
+
+    private struct Prefetches {
+        var prefetchers: [Int: (prefetcher: ImagePrefetcher, left: Int)] = [:]
+        var last = 0
+        var outstanding = 0
     }
 
     let cache: ImageCache
-    let prefetcher: ImagePrefetcher
     private let mostMaking: Int
     private let mostPrefetches: Int
-    private let making = Atomic(0)
+    private let making = Mutex(Making())
+    private let prefetches = Mutex(Prefetches())
 
     init(_ configuration: ImageCache.Configuration, mostMaking: Int, mostPrefetches: Int) {
         cache = ImageCache(configuration)
-        prefetcher = ImagePrefetcher(
-            cache, [ImageRequest](), maxOutstanding: configuration.data.slowQueue.maxConcurrent)
-        prefetcher.start()
         (self.mostMaking, self.mostPrefetches) = (mostMaking, mostPrefetches)
     }
 
     /// Runs until the HTTP server has ended, which comes before it, and then shuts the cache down.
     func run() async throws {
         try? await gracefulShutdown()
-        prefetcher.stop()
+        for prefetcher in prefetchers { prefetcher.stop() }
         await cache.shutdown()
     }
 
@@ -44,12 +56,13 @@ final class PictureService: Service {
         let request = request(for: query, format)
         // The key of a picture is the key of its file.
         let key = cache.imageKey(for: request)
-        if let kept = await kept(key), kept.isFresh { return Picture(kept, format, kept.source) }
-        guard making.add(1, ordering: .relaxed).newValue <= mostMaking else {
-            making.subtract(1, ordering: .relaxed)
-            throw .busy
+        let old = await kept(key)
+        if let old, old.isFresh { return Picture(old, format, old.source) }
+        guard begin(key, query.host) else {
+            guard let old, old.mayBeStale else { throw .busy }
+            return Picture(old, format, old.source)
         }
-        defer { making.subtract(1, ordering: .relaxed) }
+        defer { end(key, query.host) }
         do {
             // If the client goes away the call goes on: the next client finds the picture.
             let response = try await cache.getImage(request).response
@@ -57,9 +70,31 @@ final class PictureService: Service {
             // The server of the source lets nobody keep the picture, or the disk is full.
             let (image, options) = (response.image, EncodeOptions(quality: query.encodingQuality))
             let file = try await cache.read { _ in Result { try image.encoded(as: format, options) } }.get()
-            return Picture(file: file, format: format, source: response.source, freshUntil: nil)
+            return Picture(file: file, format: format, source: response.source, freshUntil: nil, clientsFreshUntil: nil)
         } catch {
             throw Refusal(error as? DipperError ?? .cancelled)
+        }
+    }
+
+    /// Returns whether a picture may be made. Those who want one that is being made wait for it, however many they are, and
+    /// no host takes all the room.
+    private func begin(_ key: CacheKey, _ host: String) -> Bool {
+        making.withLock { making in
+            if making.callers[key] == nil {
+                let count = making.hosts[host, default: 0]
+                guard making.callers.count < mostMaking, count < max(1, mostMaking / 4) else { return false }
+                making.hosts[host] = count + 1
+            }
+            making.callers[key, default: 0] += 1
+            return true
+        }
+    }
+
+    private func end(_ key: CacheKey, _ host: String) {
+        making.withLock { making in
+            guard let callers = making.callers[key], let count = making.hosts[host] else { return }
+            making.callers[key] = callers == 1 ? nil : callers - 1
+            if callers == 1 { making.hosts[host] = count == 1 ? nil : count - 1 }
         }
     }
 
@@ -86,19 +121,47 @@ final class PictureService: Service {
     // MARK: Prefetching
 
     func prefetch(_ pictures: [(query: PictureQuery, format: ImageFormat)]) throws(Refusal) {
-        let progress = prefetcher.progress
-        guard progress.total - progress.finished + pictures.count <= mostPrefetches else { throw .busy }
-        prefetcher.add(pictures.map { request(for: $0.query, $0.format) })
+        guard !pictures.isEmpty else { return }
+        let number = prefetches.withLock { prefetches -> Int? in
+            guard prefetches.outstanding + pictures.count <= mostPrefetches else { return nil }
+            prefetches.outstanding += pictures.count
+            prefetches.last += 1
+            return prefetches.last
+        }
+        guard let number else { throw .busy }
+        // Each has its own, because a prefetcher keeps the results of all that it has done until its end.
+        let prefetcher = ImagePrefetcher(
+            cache, pictures.map { request(for: $0.query, $0.format) },
+            maxOutstanding: cache.slowQueue.maxConcurrent)
+        prefetches.withLock { $0.prefetchers[number] = (prefetcher, pictures.count) }
+        prefetcher
+            .onProgress { [self] progress in left(progress.total - progress.finished, of: number) }
+            .onEnd { [self] _ in
+                left(0, of: number)
+                prefetches.withLock { $0.prefetchers[number] = nil }
+            }
+            .start()
     }
+
+    private func left(_ left: Int, of number: Int) {
+        prefetches.withLock { prefetches in
+            guard let before = prefetches.prefetchers[number]?.left, left < before else { return }
+            prefetches.prefetchers[number]?.left = left
+            prefetches.outstanding -= before - left
+        }
+    }
+
+    /// Those that have not ended.
+    var prefetchers: [ImagePrefetcher] { prefetches.withLock { $0.prefetchers.values.map(\.prefetcher) } }
 
     // MARK: Figures
 
     /// The present state, for the metrics.
     var gauges: [(name: String, value: Int)] {
-        let (queues, progress) = (cache.queueCounts, prefetcher.progress)
+        let queues = cache.queueCounts
         return [
-            ("image_server_pictures_being_made", making.load(ordering: .relaxed)),
-            ("image_server_prefetches_waiting", progress.total - progress.finished),
+            ("image_server_pictures_being_made", making.withLock { $0.callers.count }),
+            ("image_server_prefetches_waiting", prefetches.withLock { $0.outstanding }),
             ("image_server_fast_queue_waiting", queues.fastWaiting),
             ("image_server_fast_queue_running", queues.fastRunning),
             ("image_server_slow_queue_waiting", queues.slowWaiting),
@@ -112,16 +175,47 @@ final class PictureService: Service {
 
 extension PictureService.Picture {
     fileprivate init(_ kept: DataResponse, _ format: ImageFormat, _ source: ResponseSource) {
-        self.init(file: kept.data, format: format, source: source, freshUntil: kept.freshUntil ?? .distantFuture)
+        self.init(
+            file: kept.data, format: format, source: source, freshUntil: kept.freshUntil ?? .distantFuture,
+            clientsFreshUntil: kept.clientsFreshUntil)
     }
 }
 
 extension DataResponse {
     fileprivate var isFresh: Bool { freshUntil.map { $0 > Date() } ?? true }
+
+    /// The directives of the source, with their arguments.
+    private var directives: [String: Substring] {
+        let list = (headers["Cache-Control"] ?? "").lowercased().split(separator: ",").map { directive in
+            let parts = directive.filter { $0 != " " && $0 != "\"" }.split(separator: "=", maxSplits: 1)
+            return (String(parts.first ?? ""), parts.dropFirst().first ?? "")
+        }
+        return Dictionary(list) { first, _ in first }
+    }
+
+    /// Whether the source lets a server in between use the picture when it is no longer fresh.
+    fileprivate var mayBeStale: Bool {
+        headers["CDN-Cache-Control"] == nil
+            && directives.keys.allSatisfy {
+                !["no-cache", "must-revalidate", "proxy-revalidate", "s-maxage"].contains($0)
+            }
+    }
+
+    /// `nil` if the source makes no difference between clients and servers in between.
+    fileprivate var clientsFreshUntil: Date? {
+        let directives = directives
+        guard directives["s-maxage"] != nil || headers["CDN-Cache-Control"] != nil else { return nil }
+        // Without a time of their own, clients ask again each time.
+        guard directives["no-cache"] == nil, let seconds = directives["max-age"].flatMap({ Double($0) }) else {
+            return .distantPast
+        }
+        return generated.addingTimeInterval(seconds)
+    }
 }
 
 extension PictureQuery {
     fileprivate var encodingQuality: Double { Double(quality) / 100 }
+    fileprivate var host: String { source.host()?.lowercased() ?? "" }
 }
 
 /// Changes nothing, but makes the format and the quality of the file part of the picture's key.

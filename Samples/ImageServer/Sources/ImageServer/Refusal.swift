@@ -19,7 +19,8 @@ struct Refusal: Error {
         if let status = error.status {
             switch status {
             case 404, 410: self.init(.notFound, text)
-            case 429, 503: self.init(.serviceUnavailable, text, retryAfter: error.retryAfter?.wholeSeconds ?? 5)
+            // A 503 would say that this server is busy, and not the origin.
+            case 429, 503: self.init(.badGateway, text, retryAfter: error.retryAfter?.wholeSeconds ?? 5)
             default: self.init(.badGateway, text)
             }
             return
@@ -28,7 +29,7 @@ struct Refusal: Error {
         case .addressRefused: self.init(.forbidden, text)
         case .invalidURL, .unsupportedScheme: self.init(.badRequest, text)
         case .tooLarge: self.init(.contentTooLarge, text)
-        case .imageTooLarge, .undecodable, .unsupportedFormat, .processingFailed, .unencodable:
+        case .imageTooLarge, .undecodable, .decoderFailed, .unsupportedFormat, .processingFailed, .unencodable:
             self.init(.unprocessableContent, text)
         case .timedOut: self.init(.gatewayTimeout, text)
         case .cancelled, .shutDown: self.init(.serviceUnavailable, text, retryAfter: 1)

@@ -3,6 +3,7 @@ import Foundation
 import Hummingbird
 import Logging
 import Metrics
+import NIOCore
 
 /// The paths of the server.
 ///
@@ -20,29 +21,40 @@ struct Routes: Sendable {
     private static let mostPaths = 1_000
     private static let longestList = 1 << 20
 
-    func router() -> Router<BasicRequestContext> {
-        let router = Router(options: .autoGenerateHeadEndpoints)
+    /// Knows on which thread answers are sent.
+    struct Context: RequestContext {
+        var coreContext: CoreRequestContextStorage
+        let eventLoop: any EventLoop
+
+        init(source: ApplicationRequestContextSource) {
+            coreContext = CoreRequestContextStorage(source: source)
+            eventLoop = source.channel.eventLoop
+        }
+    }
+
+    func router() -> Router<Context> {
+        let router = Router(context: Context.self, options: .autoGenerateHeadEndpoints)
         router.get("health") { _, _ in Self.text(.ok, "ok") }
         router.get("metrics") { _, _ in Self.text(.ok, PrometheusMetrics.shared.text(with: service.gauges)) }
         router.post("prefetch") { request, _ in await prefetch(request) }
-        router.get("**") { request, _ in await picture(request) }
+        router.get("**") { request, context in await picture(request, on: context.eventLoop) }
         return router
     }
 
     // MARK: Pictures
 
-    private func picture(_ request: Request) async -> Response {
+    private func picture(_ request: Request, on eventLoop: any EventLoop) async -> Response {
         let begin = ContinuousClock.now
-        // Without the signature, which opens the path to whoever reads it.
         let path = request.uri.string.drop { $0 == "/" }
-        let asked = path.drop { $0 != "/" }.dropFirst()
-        var source = "none"
+        // What makes no sense may have secrets anywhere. The signature opens the path to whoever reads it.
+        var (source, asked) = ("none", "\(path.utf8.count) bytes")
         var response: Response
         do throws(Refusal) {
             let query = try query(signed: path)
+            asked = query.logText
             let picture = try await service.picture(query, as: query.format(for: request.headers[.accept], limits))
             source = picture.source.rawValue
-            response = answer(picture, to: request)
+            response = answer(picture, to: request, on: eventLoop)
             // Caches in between keep one answer for each `Accept`.
             if query.format == nil { response.headers[.vary] = "Accept" }
         } catch {
@@ -57,7 +69,7 @@ struct Routes: Sendable {
             metadata: [
                 "status": "\(response.status.code)", "bytes": "\(response.body.contentLength ?? 0)",
                 "from": "\(source)", "ms": "\((time / .milliseconds(1) * 10).rounded() / 10)",
-                "picture": "\(Redaction.standard.sentence(String(asked.prefix(500))))",
+                "picture": "\(asked)",
             ])
         return response
     }
@@ -70,11 +82,13 @@ struct Routes: Sendable {
         return try PictureQuery(rest, limits)
     }
 
-    private func answer(_ picture: PictureService.Picture, to request: Request) -> Response {
+    private func answer(
+        _ picture: PictureService.Picture, to request: Request, on eventLoop: any EventLoop
+    ) -> Response {
         let tag = picture.file.entityTag
         let fields: HTTPFields = [
             .contentType: picture.format.mimeType, .eTag: tag, .xContentTypeOptions: "nosniff",
-            .cacheControl: Self.cacheControl(picture.freshUntil),
+            .cacheControl: Self.cacheControl(picture.freshUntil, clients: picture.clientsFreshUntil),
             .contentLength: "\(picture.file.count)",
         ]
         let known = request.headers[.ifNoneMatch]?.split(separator: ",").map { $0.filter { $0 != " " } } ?? []
@@ -82,14 +96,30 @@ struct Routes: Sendable {
         if known.contains(where: { $0 == "*" || $0 == tag || $0 == "W/" + tag }) {
             return Response(status: .notModified, headers: fields)
         }
-        return Response(status: .ok, headers: fields, body: ResponseBody(byteBuffer: ByteBuffer(bytes: picture.file)))
+        return Response(status: .ok, headers: fields, body: Self.body(picture.file, on: eventLoop))
+    }
+
+    /// In parts, so that the end is not written before a slow client has taken what comes before it.
+    private static func body(_ file: Data, on eventLoop: any EventLoop) -> ResponseBody {
+        ResponseBody(contentLength: file.count) { writer in
+            var rest = file[...]
+            while !rest.isEmpty {
+                try await writer.write(ByteBuffer(bytes: rest.prefix(64 << 10)))
+                rest = rest.dropFirst(64 << 10)
+                // The writer learns only there that the socket has not taken all.
+                try await eventLoop.submit {}.get()
+            }
+            try await writer.finish(nil)
+        }
     }
 
     /// The picture is fresh for as long as its source, at most for a year.
-    static func cacheControl(_ freshUntil: Date?, now: Date = Date()) -> String {
+    /// - Parameter clients: the end for clients, if the source has another one for them than for servers in between.
+    static func cacheControl(_ freshUntil: Date?, clients: Date? = nil, now: Date = Date()) -> String {
         guard let freshUntil else { return "no-store" }
-        let seconds = freshUntil.timeIntervalSince(now).rounded(.down)
-        return "public, max-age=\(Int(min(max(seconds, 0), 31_536_000)))"
+        let seconds = { (end: Date) in Int(min(max(end.timeIntervalSince(now).rounded(.down), 0), 31_536_000)) }
+        guard let clients else { return "public, max-age=\(seconds(freshUntil))" }
+        return "public, max-age=\(seconds(clients)), s-maxage=\(seconds(freshUntil))"
     }
 
     // MARK: Prefetching

@@ -13,6 +13,7 @@
 // | `PictureQuery.swift`, `Signer.swift` | the path of a picture, and its signature |
 // | `PictureService.swift` | makes pictures and prefetches them, by an `ImageCache`; refuses work beyond a limit |
 // | `Refusal.swift` | the statuses of failures |
+// | `SlowClients.swift` | ends the connections of clients that take nothing |
 // | `PrometheusMetrics.swift` | the figures of the cache and the server |
 
 import ArgumentParser
@@ -32,6 +33,12 @@ struct ServerTool: AsyncParsableCommand {
             base64url.
             """,
         subcommands: [Serve.self, Sign.self], defaultSubcommand: Serve.self)
+
+    static func main() async {
+        // Helpers are processes of this program. They decode what strangers have sent, and do not have the keys.
+        ImageCache.runDecoderIfAsked()
+        await main(nil)
+    }
 }
 
 struct Serve: AsyncParsableCommand {

@@ -1,6 +1,8 @@
 import Dipper
 import DipperTesting
 import Foundation
+import NIOCore
+import NIOEmbedded
 import Testing
 
 @testable import ImageServer
@@ -67,6 +69,10 @@ struct ImageServerTests {
         #expect(other.status == 200 && other.body == answer.body && other.headers["ETag"] == tag)
         let webp = try await server.get(path, ["Accept": "image/webp"])
         #expect(webp.headers["ETag"] != tag)
+        // For clients, what the source says to them; for servers in between, what it says to those.
+        let shared = try await server.get("fit:100x100/\(origin.url)/shared").headers["Cache-Control"]
+        let ages = try #require(shared?.wholeMatch(of: /public, max-age=(\d+), s-maxage=(\d+)/))
+        #expect((30...60).contains(Int(ages.1) ?? 0) && (500...600).contains(Int(ages.2) ?? 0))
         let unkept = try await server.get("fit:100x100/\(origin.url)/unkept")
         #expect(unkept.status == 200 && unkept.headers["Cache-Control"] == "no-store")
         await server.stop()
@@ -169,10 +175,23 @@ struct ImageServerTests {
         }
         #expect(try await hasty.get("fit:10x10/\(origin.url)/held").status == 504)
         await hasty.stop()
-        let busy = try await server.get("fit:10x10/\(origin.url)/status/503")
-        #expect(busy.status == 503 && busy.headers["Retry-After"] == "7")
+        for status in [429, 503] {
+            // A 503 would have a load balancer take this server for the busy one.
+            let busy = try await server.get("fit:10x10/\(origin.url)/status/\(status)")
+            #expect(busy.status == 502 && busy.headers["Retry-After"] == "7", "\(status)")
+        }
         await server.stop()
         await origin.stop()
+    }
+
+    @Test("the log has no secrets of a path, however its URL is spelled")
+    func secrets() throws {
+        let url = "https://a.test/b.jpg?token=abcdef&v=1"
+        for text in [url, try #require(url.addingPercentEncoding(withAllowedCharacters: .alphanumerics))] {
+            let logged = try PictureQuery("fit:1x1/format:auto/\(text)", PictureQuery.Limits()).logText
+            #expect(logged.hasPrefix("fit:1x1/format:auto/https://a.test/b.jpg?token="), "\(logged)")
+            #expect(logged.hasSuffix("&v=1") && !logged.contains("abcdef"), "\(logged)")
+        }
     }
 
     // MARK: Load
@@ -183,15 +202,40 @@ struct ImageServerTests {
         let kept = "fit:10x10/\(origin.url)/picture/1"
         #expect(try await server.get(kept).status == 200)
         async let first = server.get("fit:10x10/\(origin.url)/held/1")
-        async let second = server.get("fit:10x10/\(origin.url)/held/2")
+        async let second = server.get("fit:10x10/\(origin.otherURL)/held/2")
         await origin.waitForHeld(2)
-        let third = try await server.get("fit:10x10/\(origin.url)/picture/2")
+        let third = try await server.get("fit:10x10/http://a.test/picture/2")
         #expect(third.status == 503 && third.headers["Retry-After"] == "1")
         #expect(try await server.get(kept).status == 200)
         origin.open()
         #expect(try await first.status == 200)
         #expect(try await second.status == 200)
         #expect(try await server.get("fit:10x10/\(origin.url)/picture/2").status == 200)
+        await server.stop()
+        await origin.stop()
+    }
+
+    @Test("a silent host takes a quarter of the room at most, each of its pictures once, and other hosts go on")
+    func silentHost() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer(["--max-making", "4"]))
+        for path in ["renewed", "renewed/strict"] {
+            #expect(try await server.get("fit:10x10/\(origin.url)/\(path)").status == 200)
+        }
+        let query = try PictureQuery("fit:10x10/\(origin.url)/held", PictureQuery.Limits())
+        let service = server.server.service
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<300 { group.addTask { _ = try await service.picture(query, as: .jpeg) } }
+            await origin.waitForHeld(1)
+            #expect(try await server.get("fit:10x10/\(origin.url)/picture/1").status == 503)
+            #expect(try await server.get("fit:10x10/\(origin.otherURL)/picture/1").status == 200)
+            // An old picture is better than none, unless its source forbids it.
+            #expect(try await server.get("fit:10x10/\(origin.url)/renewed").status == 200)
+            #expect(try await server.get("fit:10x10/\(origin.url)/renewed/strict").status == 503)
+            #expect(origin.requests == ["/renewed", "/renewed/strict", "/held", "/picture/1"])
+            origin.open()
+            try await group.waitForAll()
+        }
+        #expect(try await server.get("fit:10x10/\(origin.url)/picture/1").status == 200)
         await server.stop()
         await origin.stop()
     }
@@ -236,7 +280,7 @@ struct ImageServerTests {
         #expect(answer.status == 202 && answer.text == "5 pictures\n")
         origin.open()
         #expect(try await urgent.status == 200)
-        _ = await server.server.service.prefetcher.value
+        for prefetcher in server.server.service.prefetchers { _ = await prefetcher.value }
         #expect(Set(origin.requests).count == 6 && origin.requests.count == 6)
         let end = try #require(origin.events.firstIndex { $0.path == "/held" && $0.isEnd })
         #expect(origin.events[..<end].allSatisfy { $0.path == "/held" })
@@ -253,6 +297,27 @@ struct ImageServerTests {
         let small = try await TestServer(["--max-prefetches", "4"])
         #expect(try await small.prefetch(paths.map { small.signed($0) }).status == 503)
         await small.stop()
+        await origin.stop()
+    }
+
+    @Test("prefetches of one request do not wait for those of another to be forgotten, and count until they have ended")
+    func prefetchRoom() async throws {
+        let (origin, server) = (try await Origin(), try await TestServer(["--max-prefetches", "2"]))
+        let service = server.server.service
+        func prefetch(_ paths: String...) async throws -> Int {
+            try await server.prefetch(paths.map { server.signed("fit:10x10/\(origin.url)/\($0)") }).status
+        }
+        #expect(try await prefetch("held/1") == 202)
+        await origin.waitForHeld(1)
+        #expect(try await prefetch("picture/1", "picture/2") == 503)
+        #expect(try await prefetch("picture/1") == 202)
+        while service.prefetchers.count > 1 { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await prefetch("picture/2") == 202)
+        #expect(try await prefetch() == 202)
+        origin.open()
+        while !service.prefetchers.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await prefetch("picture/3", "picture/4") == 202)
+        await server.stop()
         await origin.stop()
     }
 
@@ -305,6 +370,52 @@ struct ImageServerTests {
         #expect(origin.requests == ["/held"])
         await second.stop()
         await origin.stop()
+    }
+
+    @Test("on SIGTERM a slow client still gets all of its answer, and the process that decoded it has no key")
+    func slowClient() async throws {
+        let (origin, folder) = (try await Origin(), Folder())
+        let arguments = [
+            "serve", "--port", "0", "--allow-private", "--unsafe", "--log-level", "debug", "--folder",
+            folder.path("cache"), "--key-file", try folder.keyFile(),
+        ]
+        let program = try Program(Program.built("ImageServer"), arguments)
+        let line = try #require(await program.line(with: "Listening on "))
+        let url = "\(line.replacing("Listening on ", with: ""))/unsafe/format:png/\(origin.url)/noise"
+        let client = CurlTransport()
+        let size = try await client.answer(url).body.count
+        #expect(size > 10_000_000)
+        let helpers = try Program("/usr/bin/pgrep", ["-a", "-P", "\(program.id)"])
+        let helper = try #require(await helpers.line(with: " dipper-decoder")).prefix { $0 != " " }
+        let variables = try String(contentsOfFile: "/proc/\(helper)/environ", encoding: .utf8).split(separator: "\0")
+        #expect(variables.allSatisfy { $0 == "DIPPER_DECODER=1" || $0.hasPrefix("LD_LIBRARY_PATH=") })
+        let slow = try Program(
+            "/usr/bin/curl", ["-sSv", "--limit-rate", "5M", "-o", "/dev/null", "-w", "%{size_download} bytes\n", url])
+        #expect(await slow.line(with: "HTTP/1.1 200") != nil)
+        program.send(SIGTERM)
+        #expect(await slow.line(with: "\(size) bytes") != nil)
+        #expect(await program.status() == 0)
+        await client.shutdown()
+        await origin.stop()
+    }
+
+    @Test("the connection of a client that takes nothing for too long ends, and no other one")
+    func slowClients() throws {
+        let channel = EmbeddedChannel(handler: SlowClients(patience: .seconds(30)))
+        try channel.connect(to: SocketAddress(unixDomainSocketPath: "/none")).wait()
+        for _ in 0..<3 {
+            channel.isWritable = false
+            channel.pipeline.fireChannelWritabilityChanged()
+            channel.embeddedEventLoop.advanceTime(by: .seconds(29))
+            channel.isWritable = true
+            channel.pipeline.fireChannelWritabilityChanged()
+            channel.embeddedEventLoop.advanceTime(by: .seconds(60))
+        }
+        #expect(channel.isActive)
+        channel.isWritable = false
+        channel.pipeline.fireChannelWritabilityChanged()
+        channel.embeddedEventLoop.advanceTime(by: .seconds(30))
+        #expect(!channel.isActive)
     }
 
     @Test("a server with another folder finds in Redis what the first one has made, and works without Redis")

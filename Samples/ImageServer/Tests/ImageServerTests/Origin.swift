@@ -22,6 +22,8 @@ final class Origin: Sendable {
     }
 
     let url: String
+    /// The same server, as another host.
+    var otherURL: String { url.replacing("127.0.0.1", with: "localhost") }
     private let state: Shared
     private let running: Task<Void, any Error>
 
@@ -86,10 +88,19 @@ final class Origin: Sendable {
         case "bytes": return file(Data(count: Int(parts[1]) ?? 0), "image/png")
         case "redirect": return Response(status: .found, headers: [.location: "/picture/1"])
         case "unkept": return try file(Image.sample(160, 120).png, "image/png", "no-store")
+        case "shared":
+            return try file(Image.sample(160, 120).png, "image/png", "max-age=60, s-maxage=600")
+        // Larger than what the system keeps for a client.
+        case "noise":
+            let size = PixelSize(width: 2000, height: 2000)
+            let pixels = (0..<4_000_000).map { _ in UInt32.random(in: .min ... .max) | 0xFF00_0000 }
+            let image = pixels.withUnsafeBytes { Image(size: size, premultiplied: $0) }
+            return try file(image?.png ?? Data(), "image/png")
         case "large": return try file(Image.filled(with: .black, 1100, 1000).png, "image/png")
         case "renewed":
             let tag = "\"1\""
-            let fields: HTTPFields = [.eTag: tag, .cacheControl: "max-age=0"]
+            let control = parts.count > 1 ? "max-age=0, must-revalidate" : "max-age=0"
+            let fields: HTTPFields = [.eTag: tag, .cacheControl: control]
             if request.headers[.ifNoneMatch] == tag { return Response(status: .notModified, headers: fields) }
             var response = try file(Image.sample(160, 120).png, "image/png")
             for field in fields { response.headers[field.name] = field.value }

@@ -96,7 +96,7 @@ final class Folder: Sendable {
 
 /// A program that runs beside the test, and what it writes, line by line. Releasing it kills it.
 final class Program: Sendable {
-    private let id: pid_t
+    let id: pid_t
     private let lines: AsyncStream<String>
     private let statuses: AsyncStream<Int32>
 
