@@ -103,7 +103,10 @@ public struct CodecRegistry: Sendable {
             return try decoder.decode(data, options)
         }
         do throws(DipperError) {
-            return try helpers.decode(data, options, try? ImageInfo(data))
+            return try helpers.decode(data, options) {
+                let info = try? ImageInfo(data)
+                return (info?.loopDuration, info?.size)
+            }
         } catch {
             // Helpers have become impossible meanwhile.
             guard error == .notIsolated, options.isolation == .preferred else { throw error }

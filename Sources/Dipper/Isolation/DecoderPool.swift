@@ -74,9 +74,9 @@ final class DecoderPool: Sendable {
     // MARK: Decoding
 
     /// Decodes a picture, as ``ImageDecoder/decode(_:_:)``. Blocks the thread.
-    /// - Parameter info: what the file's header states.
+    /// - Parameter header: what the file's header states: the time of all frames together, and their size.
     func decode(
-        _ data: Data, _ options: DecodeOptions, _ info: @autoclosure () -> ImageInfo?
+        _ data: Data, _ options: DecodeOptions, header: () -> (duration: Duration?, size: PixelSize?)
     ) throws(DipperError) -> Image {
         try options.checkCancelled()
         var request = DecoderRequest(.decode)
@@ -95,10 +95,10 @@ final class DecoderPool: Sendable {
         let preloaded = isAhead ? try IsolatedFrames(self, data, options, like: picture).all() : nil
         let frameCount = preloaded?.count ?? picture.frameCount
         guard frameCount > 1 else { return image }
-        let info = info()
+        let header = header()
         image.animation = ImageAnimation(
-            frameCount: frameCount, loopCount: picture.loopCount, loopDuration: info?.loopDuration,
-            fileSize: data.count, storedSize: info?.size, limits: options.limits, preloaded: preloaded
+            frameCount: frameCount, loopCount: picture.loopCount, loopDuration: header.duration,
+            fileSize: data.count, storedSize: header.size, limits: options.limits, preloaded: preloaded
         ) { [self, later] context throws(DipperError) in
             var options = later
             options.limits = context.limits

@@ -19,7 +19,7 @@ final class PictureService: Service {
         let clientsFreshUntil: Date?
     }
 
-    /// What is being made now, each picture once.
+    /// The pictures that are being made now, each once.
     private struct Making {
         var callers: [CacheKey: Int] = [:]
         /// The number of pictures.
@@ -151,7 +151,7 @@ final class PictureService: Service {
         }
     }
 
-    /// Those that have not ended.
+    /// The prefetches that have not ended.
     var prefetchers: [ImagePrefetcher] { prefetches.withLock { $0.prefetchers.values.map(\.prefetcher) } }
 
     // MARK: Figures

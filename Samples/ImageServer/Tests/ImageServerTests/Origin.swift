@@ -22,7 +22,7 @@ final class Origin: Sendable {
     }
 
     let url: String
-    /// The same server, as another host.
+    /// Another host, which is the same server.
     var otherURL: String { url.replacing("127.0.0.1", with: "localhost") }
     private let state: Shared
     private let running: Task<Void, any Error>
