@@ -194,7 +194,7 @@ struct DiskFailureTests {
     /// - Parameter isClosing: whether the index cannot even be read, as while the last process that has it open closes it.
     private func hold(isClosing: Bool = false) async throws -> LineTool {
         let program = """
-            import fcntl, sqlite3, sys
+            import fcntl, sqlite3, sys, time
             if \(isClosing ? "True" : "False"):
                 index = open(sys.argv[1], 'r+b')
                 fcntl.lockf(index, fcntl.LOCK_EX, 510, 0x40000002)
@@ -203,6 +203,7 @@ struct DiskFailureTests {
                 index.execute('BEGIN IMMEDIATE')
             print('held', flush=True)
             sys.stdin.readline()
+            time.sleep(\(isClosing ? 0.3 : 0))
             """
         let index = folder.url.appendingPathComponent("index.sqlite").path
         let tool = try LineTool("/usr/bin/python3", ["-c", program, index])
@@ -239,14 +240,11 @@ struct DiskFailureTests {
     func closing() async throws {
         await (try await filled()).cache.shutdown()
         let holder = try await hold(isClosing: true)
-        let (test, begun) = (TestCache(folder: folder), Gate())
-        let read = Task.detached {
-            begun.open()
-            return (test.cache.readData(for: "b"), test.cache.diskCount)
-        }
-        await begun.pass()
-        holder.end()
-        #expect(await read.value == (DiskBytes.of(9_000, "b"), 3))
+        // The holder lets go by itself: a machine with much to do may run the test's next line seconds later.
+        holder.write("\n")
+        let test = TestCache(folder: folder)
+        #expect(test.cache.readData(for: "b") == DiskBytes.of(9_000, "b"))
+        #expect(test.cache.diskCount == 3)
         await test.cache.shutdown()
     }
 
