@@ -15,6 +15,8 @@ protocol BytesCaller: AnyObject, Sendable {
 
     @Loop var wantsProgress: Bool { get }
     @Loop func hear(_ news: DataTask.Event)
+    /// The fetch asks a URL in place of the key's, as after a redirect.
+    @Loop func asks(_ address: String)
     /// Whether the caller may call once more, because it can make nothing of an answer.
     var mayComeBack: Bool { get }
     var isUndecided: Bool { get }
@@ -22,6 +24,7 @@ protocol BytesCaller: AnyObject, Sendable {
 }
 
 extension BytesCaller {
+    @Loop func asks(_ address: String) {}
     var mayComeBack: Bool { false }
     var isUndecided: Bool { false }
     func turnToSubstitute() {}
