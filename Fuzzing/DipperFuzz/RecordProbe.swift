@@ -22,7 +22,7 @@
             var trailer = Array(metadata)
             RecordFormat.Footer.append(to: &trailer, (body.count, body.digest), coding)
             check(RecordFormat().decode(body, Data(trailer), limit: limit))
-            if let record = EntryRecord.decodeMetadata(metadata) { check(.record(record)) }
+            if let record = EntryRecord.decodeMetadata(metadata, isForClient: false) { check(.record(record)) }
         }
 
         private static func check(_ reading: RecordFormat.Reading) {

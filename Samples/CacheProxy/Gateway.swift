@@ -8,6 +8,8 @@ final class Gateway: Sendable {
         var target: String
         var fields: Fields
         var body: Data?
+        /// Takes the answers that come before the final one, such as 103 Early Hints.
+        var passesOn: @Sendable (InterimResponse) -> Void = { _ in }
     }
 
     let cache: DataCache
@@ -39,6 +41,9 @@ final class Gateway: Sendable {
         await cache.shutdown()
         await transport.shutdown()
     }
+
+    /// The fields of an answer before the final one, for the client.
+    func fields(of interim: InterimResponse) -> Fields { forwarded.ofAnswer(interim.headers) }
 
     /// Answers a request. A failure becomes an answer too.
     func answer(to request: Request) async -> Answer {
@@ -104,12 +109,10 @@ final class Gateway: Sendable {
             .with(\.validation, validation)
             .with(\.followsRedirects, false)
         let response: DataResponse
-        do {
-            response = try await cache.getData(wanted).response
+        do throws(DipperError) {
+            response = try await self.response(to: wanted, request)
         } catch {
-            guard let error = error as? DipperError, error == .rejected else {
-                throw Refusal(error as? DipperError ?? .cancelled)
-            }
+            guard error == .rejected else { throw Refusal(error) }
             if let response = ownAnswer.response { return answer(response, passedOn: "bypass") }
             return try await fetch(url, request, fields)
         }
@@ -127,9 +130,22 @@ final class Gateway: Sendable {
         return Answer(status: response.status, fields: fields, body: response.data)
     }
 
+    /// Returns after all that comes before the answer has been passed on.
+    private func response(to wanted: DataRequest, _ request: Request) async throws(DipperError) -> DataResponse {
+        let task = cache.getData(wanted)
+        // Only the rules of a shared cache tell for whom an answer is before it has come.
+        if isShared { task.onInterim { [passesOn = request.passesOn] in passesOn($0) } }
+        let result = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in task.onEnd { continuation.resume(returning: $0) } }
+        } onCancel: {
+            task.cancel()
+        }
+        return try result.get()
+    }
+
     private func fetch(_ url: URL, _ request: Request, _ fields: Fields) async throws(Refusal) -> Answer {
         guard !request.fields.directives.contains("only-if-cached") else { throw Refusal(.notCached) }
-        let response = try await send("GET", url, fields, body: nil)
+        let response = try await send("GET", url, fields, body: nil, request)
         if !isShared { personal.note(url, isPersonal: PersonalAnswers.concern(answer: response.headers)) }
         return answer(response, passedOn: "bypass")
     }
@@ -138,7 +154,7 @@ final class Gateway: Sendable {
 
     private func pass(on request: Request, to url: URL) async throws(Refusal) -> Answer {
         let response = try await send(
-            request.method, url, forwarded.ofRequest(request.fields), body: request.body)
+            request.method, url, forwarded.ofRequest(request.fields), body: request.body, request)
         // A method that may change something invalidates stored answers (RFC 9111, section 4.4).
         if request.method != "OPTIONS", (200...399).contains(response.status) {
             cache.invalidate(url, after: response.headers)
@@ -147,7 +163,7 @@ final class Gateway: Sendable {
     }
 
     private func send(
-        _ method: String, _ url: URL, _ fields: Fields, body: Data?
+        _ method: String, _ url: URL, _ fields: Fields, body: Data?, _ request: Request
     ) async throws(Refusal) -> TransferResponse {
         var transfer = TransferRequest(url: url, headers: fields)
         transfer.method = method
@@ -155,7 +171,11 @@ final class Gateway: Sendable {
         transfer.keepsErrorBody = true
         let result = await withCheckedContinuation { continuation in
             _ = transport.start(transfer) { event in
-                if case .finished(let result) = event { continuation.resume(returning: result) }
+                switch event {
+                case .finished(let result): continuation.resume(returning: result)
+                case .interim(let response): request.passesOn(response)
+                case .progress, .partial, .interrupted: break
+                }
             }
         }
         do {

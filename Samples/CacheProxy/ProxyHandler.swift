@@ -18,7 +18,7 @@ struct ProxyHandler: Sendable {
             while case .head(let head) = try await parts.next() {
                 let answer: Answer
                 if let body = try await body(of: head, &parts, outbound) {
-                    answer = await gateway.answer(to: Gateway.Request(head, body: body))
+                    answer = try await self.answer(to: Gateway.Request(head, body: body), outbound, head.version)
                 } else {
                     answer = Answer(Refusal(status: 413, text: "the body is too large"), closes: true)
                 }
@@ -29,6 +29,35 @@ struct ProxyHandler: Sendable {
             }
         }
     }
+
+    /// Returns the final answer, after those that come before it have been written.
+    private func answer(
+        to request: Gateway.Request, _ outbound: Writer, _ version: HTTPVersion
+    ) async throws -> Answer {
+        let (interims, continuation) = AsyncStream.makeStream(
+            of: InterimResponse.self, bufferingPolicy: .bufferingNewest(Self.mostInterims))
+        // A client of HTTP/1.0 does not know them (RFC 9110, section 15.2).
+        let isKnown = (version.major, version.minor) >= (1, 1)
+        async let answer = answer(to: request, { if isKnown { continuation.yield($0) } }) { continuation.finish() }
+        for await interim in interims {
+            var head = HTTPResponseHead(version: .http1_1, status: HTTPResponseStatus(statusCode: interim.status))
+            for field in gateway.fields(of: interim).fields { head.headers.add(name: field.name, value: field.value) }
+            try await outbound.write(.head(head))
+        }
+        return await answer
+    }
+
+    private func answer(
+        to request: Gateway.Request, _ passesOn: @escaping @Sendable (InterimResponse) -> Void,
+        done: @Sendable () -> Void
+    ) async -> Answer {
+        var request = request
+        request.passesOn = passesOn
+        defer { done() }
+        return await gateway.answer(to: request)
+    }
+
+    private static let mostInterims = 16
 
     /// Answers the first request of a connection above the limit with 503 and closes the connection.
     static func refuse(_ connection: Connection) async throws {

@@ -15,7 +15,8 @@
 //
 // All clients share the cache, so answers for one client never enter it: requests with a credential bypass the cache,
 // and so do requests whose answers are `private` or `no-store`, or set a cookie. With `--shared-cache`, the cache itself
-// follows the rules for shared caches, and `Authorization` no longer bypasses it. Without `--cookies`, cookies pass in
+// follows the rules for shared caches, `Authorization` no longer bypasses it, and interim answers such as 103 Early Hints
+// are passed on. Without `--cookies`, cookies pass in
 // neither direction. Without `--allow-remote`, the proxy listens on the loopback interface only. Without
 // `--allow-private` and `--origin`, it fetches from public addresses only.
 //

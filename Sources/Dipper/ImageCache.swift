@@ -227,6 +227,7 @@ public final class ImageCache: Sendable {
         let task = ImageTask(
             request, key: key, imageKey: imageKey, options: options, queue: queue,
             callbackQueue: originals.callbackQueue(of: request.data), answer: answer)
+        if case .failure(let error)? = answer { originals.noteRefusal(key, queue, error) }
         if answer == nil {
             let origin = origin(of: request, options, askedKey: askedKey, isDecided: isDecided)
             let showsOther = options.options.showsOtherSizes == true && queue == .fast

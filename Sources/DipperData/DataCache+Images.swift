@@ -153,6 +153,11 @@ extension DataCache {
         engine.events.call(key, queue, .success(source))
     }
 
+    /// Tells of a call that is refused at once.
+    package func noteRefusal(_ key: CacheKey, _ queue: FetchQueue, _ error: DipperError) {
+        engine.events.call(key, queue, .failure(error))
+    }
+
     package func keepsOnDisk(_ request: DataRequest) -> Bool {
         store.disk != nil && Call(request, key: request.cacheKey, defaults: defaults).keepsOnDisk
     }

@@ -177,7 +177,7 @@ extension DataCache {
             StoredData(data: data, info: info), for: key, call,
             // The caller wants the bytes kept, so every policy but `memoryOnly` stores them on disk.
             onDisk: call.cachePolicy != .memoryOnly, request.durability, claim: claim, isLatest: true,
-            whenWritten: whenWritten)
+            isReplacing: true, whenWritten: whenWritten)
     }
 
     /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and

@@ -65,6 +65,7 @@ extension DataCache {
         let task = ValueTask<Value>(
             request, key: request.cacheKey, queue: queue, callbackQueue: callbackQueue(of: request))
         if let defect = defect(of: request) {
+            noteRefusal(request.cacheKey, queue, defect)
             task.end(.failure(defect), nil)
             return task
         }

@@ -19,6 +19,8 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
         /// The state of the task when the stream was created. This event comes first.
         case state(TaskState)
         case progress(TaskProgress)
+        /// An answer that came before the final one.
+        case interim(InterimResponse)
         /// A failure. If it is not fatal, the task waits and tries again.
         case failure(DipperError, isFatal: Bool)
         /// A new attempt begins, after a failure.

@@ -55,7 +55,7 @@
         nonisolated let report: @Sendable (LeaseEvent) -> Void
         private nonisolated let service: RedisLeases
         /// The server that was asked last.
-        private var line: RedisLine?
+        private(set) var line: RedisLine?
         var lookedUp = Date.distantPast
         var place: LeasePlace?
         /// The tokens of those who hold the places that were refused.
@@ -74,7 +74,7 @@
         nonisolated func take(_ place: LeasePlace, since lookedUp: Date) {
             Loop.run {
                 let line = service.line(of: name)
-                if self.line !== line { self.line?.stopWatching(self) }
+                if let old = self.line, old !== line { old.end(self, .abandoned) }
                 self.line = line
                 self.lookedUp = lookedUp
                 line?.take(place, self)
@@ -125,17 +125,18 @@
 
         // MARK: Scripts, which the server carries out as one step
 
-        /// Takes a place, or takes it once more, unless its life is zero. Answers 1 or 0 for whether the record is there,
-        /// with the token of the holder, or with news that came after the look-up.
+        /// Takes a place, or takes it once more, unless its life is zero. Answers with a plus sign and the end of the
+        /// record, with the token of the holder, or with news that came after the look-up.
         private static let taking = """
+            \(RedisServer.readingEnd)
             if ARGV[2] ~= '0' and redis.call('GET', KEYS[1]) == ARGV[1] then
                 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-                return redis.call('EXISTS', KEYS[3])
+                return '+' .. present
             end
             local left = redis.call('PTTL', KEYS[2])
             if left > 0 and left > \(memory) - tonumber(ARGV[3]) then return '=' .. redis.call('GET', KEYS[2]) end
             if ARGV[2] ~= '0' and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-                return redis.call('EXISTS', KEYS[3])
+                return '+' .. present
             end
             return redis.call('GET', KEYS[1])
             """
@@ -171,19 +172,27 @@
         // MARK: Places
 
         func take(_ place: LeasePlace, _ claim: RedisClaim) {
-            whenReachable { self.ask(place, claim, Self.life) { self.taken(place, claim, $0) } }
+            whenReachable {
+                if claim.isOver || claim.line !== self { return }
+                self.ask(place, claim, Self.life) { self.taken(place, claim, $0) }
+            }
         }
 
         private func taken(_ place: LeasePlace, _ claim: RedisClaim, _ reply: Result<RedisReply, DipperError>) {
-            switch reply {
-            case .success(.number(let isThere)):
-                if claim.isOver { return tell(.abandoned, claim, place) }
+            if case .success(.bytes(let text)) = reply, text.first == UInt8(ascii: "+") {
+                // Nobody waits for it any more, or another server has the record by now.
+                if claim.isOver || claim.line !== self { return tell(.abandoned, claim, place) }
                 if let other = claim.place, other != place { tell(.abandoned, claim, other) }
                 stopWatching(claim)
                 claim.place = place
                 held[claim.token] = claim
-                server.leases[claim.name] = claim.token
-                claim.report(.taken(place, mayBeKept: isThere == 1, lifetime: .milliseconds(Self.life)))
+                let present = Data(text.dropFirst())
+                server.leases[claim.name] = .init(token: claim.token, present: present)
+                let lifetime = Duration.milliseconds(Self.life)
+                return claim.report(.taken(place, mayBeKept: !present.isEmpty, lifetime: lifetime))
+            }
+            guard claim.line === self else { return }
+            switch reply {
             case .success(.bytes(let text)):
                 let news = Self.news(text)
                 if news == nil {
@@ -222,7 +231,7 @@
                 channel(claim.name), "\(place.rawValue) \(news.code)",
             ]
             run(Self.telling, place, claim, words) { reply in
-                guard case .success(.number(0)) = reply, claim.place == place else { return }
+                guard case .success(.number(0)) = reply, claim.line === self, claim.place == place else { return }
                 claim.place = nil
                 self.held[claim.token] = nil
                 claim.report(.lost)
@@ -231,7 +240,7 @@
 
         func end(_ claim: RedisClaim, _ outcome: LeaseNews) {
             stopWatching(claim)
-            if server.leases[claim.name] == claim.token { server.leases[claim.name] = nil }
+            if server.leases[claim.name]?.token == claim.token { server.leases[claim.name] = nil }
             guard let place = exchange(&claim.place, with: nil) else { return }
             held[claim.token] = nil
             tell(outcome, claim, place)
@@ -343,19 +352,37 @@
     }
 
     extension RedisServer {
-        /// Stores a record, unless this process has lost the lease of its name and another has, or has stored it.
+        /// A lease of this process.
+        struct Lease {
+            let token: String
+            /// The end of the record that was there when the lease was taken; empty for none.
+            let present: Data
+        }
+
+        /// Reads the end of a record, by which it is told from another: a cache's records end with a checksum.
+        fileprivate static let readingEnd = """
+            local present = redis.pcall('GETRANGE', KEYS[3], -32, -1)
+            if type(present) ~= 'string' then present = '' end
+            """
+
+        /// Stores a record. If this process has lost the lease of its name meanwhile, does so only if nobody else has the
+        /// lease, and the record is as it was.
         private static let storing = """
-            local isOwn = redis.call('GET', KEYS[2]) == ARGV[1] or redis.call('GET', KEYS[3]) == ARGV[1]
-            if not isOwn and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) > 0 then return false end
-            return redis.call('SET', KEYS[1], ARGV[2], unpack(ARGV, 3))
+            local first, second = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
+            if first ~= ARGV[1] and second ~= ARGV[1] then
+                \(readingEnd)
+                if first or second or present ~= '' and present ~= ARGV[3] then return false end
+            end
+            return redis.call('SET', KEYS[3], ARGV[2], unpack(ARGV, 4))
             """
 
         /// - Parameter life: the words of SET that limit the record's life.
         func storing(_ record: Data, _ name: String, _ life: [Data]) -> [Data] {
             let key = address.key(name)
-            guard let token = leases[name] else { return [.word("SET"), key, record] + life }
-            let keys = [key, address.key(name, .first), address.key(name, .second)]
-            return [.word("EVAL"), .word(Self.storing), .word("3")] + keys + [.word(token), record] + life
+            guard let lease = leases[name] else { return [.word("SET"), key, record] + life }
+            let keys = [address.key(name, .first), address.key(name, .second), key]
+            let words = [.word(lease.token), record, lease.present] + life
+            return [.word("EVAL"), .word(Self.storing), .word("3")] + keys + words
         }
     }
 #endif

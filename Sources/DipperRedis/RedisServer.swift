@@ -76,8 +76,8 @@
         private var connects: [(DipperError?) -> Void] = []
         /// The keys of records to remove that another server may have taken over meanwhile.
         private var owed: Set<Data> = []
-        /// The tokens of the latest leases of this process, by the names of the records; see ``RedisLeases``.
-        var leases: [String: String] = [:]
+        /// The latest leases of this process, by the names of the records; see ``RedisLeases``.
+        var leases: [String: Lease] = [:]
         /// Takes the messages of the channels that the connection has subscribed to, and `nil` when it is lost.
         var hear: ((_ message: (channel: Data, text: Data)?) -> Void)?
 

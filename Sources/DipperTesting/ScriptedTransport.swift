@@ -178,6 +178,9 @@ public final class ScriptedTransfer: Transfer {
         receive(.progress(received: received, expected: expected))
     }
 
+    /// Reports an answer before the final one.
+    public func send(interim response: InterimResponse) { receive(.interim(response)) }
+
     /// Ends the transfer with an answer.
     public func finish(
         with body: Data, status: Int = 200, headers: HTTPHeaders = [:], metrics: TransferMetrics = TransferMetrics()

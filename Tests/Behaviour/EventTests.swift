@@ -56,6 +56,16 @@ struct EventTests {
         #expect(record.events.last { $0.id == fetch }?.kind == .fetchEnded)
     }
 
+    @Test("a call for a picture or a value that is refused is told by itself, too")
+    func refusedObjects() async throws {
+        let test = TestImageCache { $0.data.eventSinks.append(record) }
+        let request = DataRequest(string: "no url")
+        #expect(await test.cache.getImage(ImageRequest(request)).error == .invalidURL)
+        #expect(await test.cache.data.getValue([Int].self, from: request).error == .invalidURL)
+        #expect(record.begins(.call).map(\.kind) == [.callBegan(.fast), .callBegan(.fast)])
+        #expect(record.ends(.call) == [.callFailed(.invalidURL), .callFailed(.invalidURL)])
+    }
+
     @Test("a call that memory answers, or that is refused, is told by itself; one that the disk answers has no attempt")
     func withoutFetch() async throws {
         let test = recorded(TemporaryFolder())

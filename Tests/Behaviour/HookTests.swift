@@ -29,6 +29,7 @@ struct HookTests {
                 case .progress(let progress): lines.append("\(progress.received)")
                 case .failure(let error, let isFatal): lines.append(isFatal ? "fatal \(error)" : "\(error)")
                 case .retry: lines.append("retry")
+                case .interim: lines.append("interim")
                 case .finished(let response): lines.append("finished \(response.source)")
                 }
             }

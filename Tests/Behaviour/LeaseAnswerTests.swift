@@ -30,17 +30,20 @@ struct LeaseAnswerTests {
         transfer.finish(with: Data(text.utf8), headers: headers)
     }
 
-    private func stored(_ key: URL) -> String? {
-        cache().cache.readData(for: key).map { String(decoding: $0, as: UTF8.self) }
+    private func stored(_ key: URL, _ codec: (any RecordCodec)? = nil) -> String? {
+        let reader = cache { $0.recordCodec = codec }
+        return reader.cache.readData(for: key).map { String(decoding: $0, as: UTF8.self) }
     }
 
     // MARK: Removals
 
-    @Test("a call after a removal gets nothing that another cache has asked for before", arguments: [true, false])
-    func removedBefore(isCleared: Bool) async throws {
+    @Test(
+        "a call after a removal gets nothing that another cache has asked for before",
+        arguments: [nil, .all, .disk, .shared] as [CacheTiers?])
+    func removedBefore(tiers: CacheTiers?) async throws {
         let (one, two) = (cache(), cache())
         let (_, old) = try await one.begin(a)
-        if isCleared { two.cache.clear() } else { two.cache.removeData(for: a) }
+        if let tiers { two.cache.removeData(for: a, from: tiers) } else { two.cache.clear() }
         let (second, new) = try await two.begin(a)
         finish(new, "new")
         #expect(try await second.response.told == "new from network")
@@ -66,14 +69,52 @@ struct LeaseAnswerTests {
     @Test("a picture that is asked for after a removal is not one of bytes from before")
     func removedPicture() async throws {
         let (one, two) = (images(), images())
-        let (_, old) = try await one.begin(ImageRequest(a).inverted)
+        let request = ImageRequest(a).inverted
+        let (first, old) = try await one.begin(request)
+        date.advance(by: 1)
         two.cache.removeImage(for: a)
-        let (task, new) = try await two.begin(ImageRequest(a).inverted)
-        let (before, after) = (Image.sample(3), Image.sample(5))
-        new.finish(with: try after.png)
-        #expect(try await task.value.width == 5)
-        old.finish(with: try before.png)
+        let (second, new) = try await two.begin(request)
+        date.advance(by: 1)
+        new.finish(with: try Image.sample(5).png)
+        #expect(try await second.value.width == 5)
+        await two.cache.data.synchronize()
+        old.finish(with: try Image.sample(3).png)
+        #expect(try await first.value.width == 3)
         await one.cache.idle()
+        let reader = images()
+        #expect(try await reader.cache.getImage(request.with(\.cachePolicy, .cacheOnly)).value.width == 5)
+    }
+
+    private func redirect(_ first: ScriptedTransfer, in transport: ScriptedTransport) async throws -> ScriptedTransfer {
+        first.finish(with: Data(), status: 302, headers: ["Location": b.absoluteString])
+        return try await transport.nextTransfer()
+    }
+
+    @Test("nor what that cache had fetched from the removed URL after a redirect to it")
+    func removedTarget() async throws {
+        let (one, two) = (cache(), cache())
+        let (_, first) = try await one.begin(a)
+        let old = try await redirect(first, in: one.transport)
+        two.cache.removeData(for: b)
+        let second = two.call(a, in: .fast)
+        try await two.cache.waitForParked()
+        finish(old, "old")
+        finish(try await two.transport.nextTransfer(), "new")
+        #expect(try await second.response.told == "new from network")
+    }
+
+    @Test("nor a picture of what that cache had fetched there")
+    func removedTargetOfPicture() async throws {
+        let (one, two) = (images(), images())
+        let request = ImageRequest(a).inverted
+        let (_, first) = try await one.begin(request)
+        let old = try await redirect(first, in: one.transport)
+        two.cache.removeImage(for: b)
+        let second = two.cache.getImage(request)
+        try await two.clock.waitForSleepers(1)
+        old.finish(with: try Image.sample(3).png)
+        try await two.transport.nextTransfer().finish(with: try Image.sample(5).png)
+        #expect(try await second.value.width == 5)
     }
 
     // MARK: The newest stays
@@ -117,6 +158,24 @@ struct LeaseAnswerTests {
         }
         #expect(stored(a) == (isLate ? "2" : "1"))
         if !isLate { tasks[2].cancel() }
+    }
+
+    @Test("of two answers that overlap, the one stays that the server has made last", arguments: [nil, AESCodec(1)])
+    func overlapping(codec: AESCodec?) async throws {
+        let (one, two) = (cache { $0.recordCodec = codec }, cache { $0.recordCodec = codec })
+        let (first, transfer) = try await one.begin(a)
+        date.advance(by: 1)
+        let second = two.cache.getRemoteData(a)
+        let other = try await two.transport.nextTransfer()
+        date.advance(by: 10)
+        finish(other, "older", ["Date": (date.now - 9).httpText])
+        _ = try await second.value
+        await two.cache.synchronize()
+        date.advance(by: 1)
+        finish(transfer, "newer", ["Date": date.now.httpText])
+        _ = try await first.value
+        await one.cache.synchronize()
+        #expect(stored(a, codec) == "newer")
     }
 
     @Test("a picture that is written late does not replace one of newer bytes")
@@ -273,6 +332,24 @@ struct LeaseAnswerTests {
         _ = try await two.transport.nextTransfer()
         two.clock.advance(by: .seconds(1))
         #expect(await second.error == .timedOut)
+    }
+
+    @Test("a call that comes later has its own time, however long another one has waited for the bytes")
+    func joinedTimeLimit() async throws {
+        let (one, two) = (images(), images())
+        let request = ImageRequest(a).with(\.timeout, .seconds(3))
+        let (first, _) = try await one.begin(ImageRequest(a).inverted)
+        let second = two.cache.getImage(request.inverted)
+        try await two.clock.wake(after: .seconds(2))
+        first.cancel()
+        let transfer = try await two.transport.nextTransfer()
+        let third = two.cache.getImage(request)
+        _ = two.cache.data.queueCounts
+        two.clock.advance(by: .seconds(1))
+        #expect(await second.error == .timedOut)
+        transfer.finish(with: try Image.sample(3).png)
+        #expect(try await third.value.width == 3)
+        #expect(two.transport.transfers.count == 1)
     }
 
     @Test("a picture whose bytes do not flow is waited for no longer than bytes that do not flow")

@@ -30,6 +30,28 @@ struct LeaseServiceTests {
         try await service.ends.wait { $0 == [.kept] }
     }
 
+    @Test("a lease that expires is renewed until the tier has the entry")
+    func renewed() async throws {
+        let (gate, service) = (Gate(), FreeLeases(lifetime: .seconds(3)))
+        let isOpen = Box(false)
+        let test = cache(Shelf { isOpen.value ? .waits(gate) : .works }, service)
+        let task = test.cache.getData(a)
+        let transfer = try await test.transport.nextTransfer()
+        isOpen.update { $0 = true }
+        transfer.finish(with: Data("here".utf8), headers: fresh)
+        _ = try await task.value
+        try await gate.waitForArrival()
+        for count in 1...3 {
+            try await test.clock.waitForSleepers(1, dueWithin: .seconds(1))
+            test.clock.advance(by: .seconds(1))
+            try await service.tells.wait { $0 == count }
+        }
+        #expect(service.ends.value == [])
+        gate.open()
+        try await service.ends.wait { $0 == [.kept] }
+        #expect(service.tells.value == 3)
+    }
+
     @Test("others are told to ask for themselves if the tier does not get the entry", arguments: 0..<4)
     func notStored(reason: Int) async throws {
         let service = FreeLeases()
@@ -77,26 +99,30 @@ private final class FreeLeases: LeaseService {
     let name = "free"
     let placesExpire = false
     let claims = Box(0)
+    let tells = Box(0)
     let ends = Box<[LeaseNews]>([])
+    private let lifetime: Duration?
+
+    init(lifetime: Duration? = nil) { self.lifetime = lifetime }
 
     private final class Claim: LeaseClaim {
         let report: @Sendable (LeaseEvent) -> Void
-        let ends: Box<[LeaseNews]>
+        let service: FreeLeases
 
-        init(_ report: @escaping @Sendable (LeaseEvent) -> Void, _ ends: Box<[LeaseNews]>) {
-            (self.report, self.ends) = (report, ends)
+        init(_ report: @escaping @Sendable (LeaseEvent) -> Void, _ service: FreeLeases) {
+            (self.report, self.service) = (report, service)
         }
 
         func take(_ place: LeasePlace, since lookedUp: Date) {
-            report(.taken(place, mayBeKept: false, lifetime: nil))
+            report(.taken(place, mayBeKept: false, lifetime: service.lifetime))
         }
         func watch(in queue: FetchQueue) {}
-        func tell(_ news: LeaseNews) {}
-        func end(_ outcome: LeaseNews) { ends.update { $0.append(outcome) } }
+        func tell(_ news: LeaseNews) { service.tells.update { $0 += 1 } }
+        func end(_ outcome: LeaseNews) { service.ends.update { $0.append(outcome) } }
     }
 
     func claim(_ key: CacheKey, _ report: @escaping @Sendable (LeaseEvent) -> Void) -> any LeaseClaim {
         claims.update { $0 += 1 }
-        return Claim(report, ends)
+        return Claim(report, self)
     }
 }

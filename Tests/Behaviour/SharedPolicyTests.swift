@@ -199,6 +199,50 @@ struct SharedPolicyTests {
     }
 
     @Test(
+        "answers before the final one go to all that wait, by the rules of a shared cache to the call that has asked",
+        arguments: [false, true])
+    func interim(isShared: Bool) async throws {
+        let test = TestCache()
+        let request = DataRequest(a).with(\.freshness, isShared ? .shared() : nil)
+        let (first, transfer) = try await test.begin(request)
+        let second = test.cache.getData(request)
+        _ = test.cache.queueCounts
+        let early = InterimResponse(status: 103, headers: ["Link": "</style.css>"])
+        transfer.send(interim: early)
+        transfer.finish(with: Data("here".utf8))
+        for (task, expected) in [(first, [early]), (second, isShared ? [] : [early])] {
+            let heard = Box<[InterimResponse]>([])
+            task.onInterim { response in heard.update { $0.append(response) } }
+            _ = try await task.value
+            try await test.cache.waitForHooks()
+            #expect(heard.value == expected)
+        }
+    }
+
+    @Test(
+        "a part of what a private cache was sent for its client is continued for that client alone",
+        arguments: [true, false])
+    func part(hasFolder: Bool) async throws {
+        let test = TestCache(folder: hasFolder ? TemporaryFolder() : nil)
+        let shared = DataRequest(a).with(\.freshness, .shared())
+        for (directives, isForAll) in [("private", false), ("max-age=9", true)] {
+            let (task, transfer) = try await test.begin(DataRequest(a))
+            transfer.hold(Parts.beginning(40, Parts.fields.adding("Cache-Control", directives)))
+            task.cancel()
+            #expect(await task.error == .cancelled)
+            await test.cache.idle()
+            for (request, isContinued) in [(shared, isForAll), (DataRequest(a), true)] {
+                let (again, next) = try await test.begin(request)
+                #expect((next.request.headers["Range"] != nil) == isContinued, "\(directives)")
+                again.cancel()
+                #expect(await again.error == .cancelled)
+                await test.cache.idle()
+            }
+            test.cache.removeData(for: a)
+        }
+    }
+
+    @Test(
         "nor is what it has kept of an answer to credentials, or of one that sets a cookie, also after a restart",
         arguments: [200, 404])
     func formerlyOfClient(status: Int) async throws {

@@ -191,6 +191,46 @@ struct URLRemovalTests {
         #expect(reopened.cache.diskCount == 1 && reopened.cache.readData(for: other) == Data("1".utf8))
     }
 
+    /// Has a transfer redirected to the target, and returns the one that follows.
+    private func redirect(_ first: ScriptedTransfer, in transport: ScriptedTransport) async throws -> ScriptedTransfer {
+        first.finish(with: Data(), status: 302, headers: ["Location": Self.target.absoluteString])
+        return try await transport.nextTransfer()
+    }
+
+    @Test(
+        "what is being fetched after a redirect is not kept, nor joined, whichever of its URLs goes",
+        arguments: [a, target])
+    func redirectedUnderWay(removed: URL) async throws {
+        let test = TestCache(folder: TemporaryFolder())
+        let (task, first) = try await test.begin(DataRequest(Self.a))
+        let transfer = try await redirect(first, in: test.transport)
+        test.cache.removeData(for: removed)
+        let (later, again) = try await test.begin(DataRequest(Self.a))
+        transfer.finish(with: Data("old".utf8))
+        #expect(try await task.value == Data("old".utf8))
+        #expect(!test.cache.hasData(for: Self.a))
+        let new = try await redirect(again, in: test.transport)
+        new.finish(with: Data("new".utf8))
+        #expect(try await later.value == Data("new".utf8))
+        await test.cache.idle()
+        #expect(test.cache.readData(for: Self.a) == Data("new".utf8))
+    }
+
+    @Test("pictures of what is being fetched after a redirect are not kept either", arguments: [a, target])
+    func redirectedPicturesUnderWay(removed: URL) async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let request = ImageRequest(Self.a)
+        let (task, first) = try await test.begin(request)
+        let other = test.cache.getImage(request.inverted)
+        let transfer = try await redirect(first, in: test.transport)
+        let late = test.cache.getImage(request.resized(2))
+        _ = test.cache.data.queueCounts
+        test.cache.removeImage(for: removed)
+        transfer.finish(with: try Image.sample().png)
+        _ = (try await task.value, try await other.value, try await late.value)
+        await test.expectEmpty()
+    }
+
     @Test("an answer after a redirect, of an alternative or of a provider that is not written yet stays unwritten")
     func redirectedUnwritten() async throws {
         let test = TestCache(folder: TemporaryFolder())

@@ -37,6 +37,29 @@ struct CacheProxyTests {
         }
     }
 
+    @Test(
+        "answers before the final one are passed on and not kept, by a proxy that many share", arguments: [false, true])
+    func interim(isPersonal: Bool) async throws {
+        let early = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\nConnection: x\r\nX: 1\r\n\r\n"
+        let origin = try await RawServer.start { _ in
+            [.send(early + early + "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\r\nhi")]
+        }
+        try await withProxy(["--allow-private", "--shared-cache"]) { proxy, _ in
+            let fields = isPersonal ? ["-H", "Cookie: a=1"] : []
+            func get(_ more: String...) async throws -> String {
+                let arguments = ["--http1.1"] + more + fields
+                let url = proxy.address + "/" + origin.url("/a")
+                return try await Proxy.text(arguments + [url])
+            }
+            let first = try await get()
+            #expect(first.components(separatedBy: "HTTP/1.1 103").count == 3 && first.contains("HTTP/1.1 200"))
+            #expect(first.lowercased().contains("link: </style.css>") && !first.lowercased().contains("\r\nx: 1"))
+            let second = try await get("--http1.0")
+            #expect(!second.contains(" 103") && second.contains(" 200") && second.hasSuffix("hi"))
+        }
+        await origin.stop()
+    }
+
     @Test("what is stale is asked for again and says so; errors and redirects of the server are answers")
     func passedThrough() async throws {
         try await withProxy { proxy, server async throws in

@@ -36,9 +36,16 @@ final class Proxy: Sendable {
         try await Self.curl(arguments + ["--path-as-is", address + target])
     }
 
-    static func curl(_ arguments: [String]) async throws -> Answer {
+    static func curl(_ arguments: [String]) async throws -> Answer { try parse(try await bytes(arguments)) }
+
+    /// Returns all that curl receives, as it came.
+    static func text(_ arguments: [String]) async throws -> String {
+        String(decoding: try await bytes(arguments), as: UTF8.self)
+    }
+
+    private static func bytes(_ arguments: [String]) async throws -> Data {
         let all = ["curl", "--silent", "--include", "--max-time", "20", "--noproxy", "*"] + arguments
-        return try parse(try await ChildProcess("/usr/bin/env", all).output().data)
+        return try await ChildProcess("/usr/bin/env", all).output().data
     }
 
     private static func parse(_ bytes: Data) throws -> Answer {

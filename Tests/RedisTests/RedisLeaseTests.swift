@@ -211,7 +211,7 @@ struct RedisLeaseTests {
     func rights() async throws {
         let server = try await RedisProcess()
         let rights =
-            "+get +set +del +ping +client|setname +eval +exists +pttl +pexpire +publish +subscribe +unsubscribe"
+            "+get +set +del +ping +client|setname +eval +getrange +pttl +pexpire +publish +subscribe +unsubscribe"
         let words = "ACL SETUSER fleet on >secret ~dipper:* &dipper:* \(rights)".split(separator: " ").map(String.init)
         try runProgram("/usr/bin/redis-cli", ["-s", server.socket] + words)
         let machines = try (0..<2).map { _ in
@@ -234,9 +234,14 @@ struct RedisLeaseTests {
         let tier: RedisTier
         private let claim: any LeaseClaim
 
-        init(_ server: RedisProcess, _ key: CacheKey) throws {
-            tier = try patient(server.url)
-            claim = RedisLeases(tier).claim(key) { [events] event in events.update { $0.append(event) } }
+        init(_ leases: RedisLeases, _ tier: RedisTier, _ key: CacheKey) {
+            self.tier = tier
+            claim = leases.claim(key) { [events] event in events.update { $0.append(event) } }
+        }
+
+        convenience init(_ server: RedisProcess, _ key: CacheKey) throws {
+            let tier = try patient(server.url)
+            self.init(RedisLeases(tier), tier, key)
         }
 
         func run(_ body: @escaping @Sendable (any LeaseClaim) -> Void) { Loop.post { [claim] in body(claim) } }
@@ -276,6 +281,61 @@ struct RedisLeaseTests {
         #expect(try await one.stored("later", key) == "later")
         #expect(try server.keys == ["dipper:\(key.digest)"])
         #expect(try await Part(server, key).take() == .taken(.first, mayBeKept: true, lifetime: .seconds(3)))
+    }
+
+    @Test("a holder whose lease has ended unnoticed replaces the record that it knows, and no newer one")
+    func unnoticed() async throws {
+        let server = try await RedisProcess()
+        let key = CacheKey("key")
+        let (one, two) = (try Part(server, key), try Part(server, key))
+        let place = "dipper:\(key.digest):\(LeasePlace.first.rawValue)"
+        let known = LeaseEvent.taken(.first, mayBeKept: true, lifetime: .seconds(3))
+        #expect(try await two.stored("old", key) == "old")
+        #expect(try await one.take() == known)
+        try server.ask("DEL", place)
+        #expect(try await one.stored("new", key) == "new")
+        one.run { $0.end(.kept) }
+        #expect(try await two.take() == known)
+        try server.ask("DEL", place)
+        #expect(try await one.stored("newer", key) == "newer")
+        #expect(try await two.stored("late", key) == "newer")
+        // One that is gone is in nobody's way.
+        try server.ask("DEL", "dipper:\(key.digest)")
+        #expect(try await two.stored("late", key) == "late")
+        two.run { $0.end(.kept) }
+    }
+
+    @Test("the late answer of a server that was away keeps no lease there")
+    func lateAnswer() async throws {
+        let key = CacheKey("key")
+        let late = Box<(number: Int, connection: ScriptedRedis.Connection)?>(nil)
+        let servers = try (0..<2).map { number in
+            try ScriptedRedis { words, connection in
+                switch words[0] {
+                case "SUBSCRIBE": connection.send("*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n")
+                case "EVAL" where words[1].contains("PUBLISH"): connection.send(":1\r\n")
+                case "EVAL":
+                    guard let first = late.value else { return late.update { $0 = (number, connection) } }
+                    connection.send("$1\r\n+\r\n")
+                    first.connection.send("$1\r\n+\r\n$-1\r\n")
+                default: break
+                }
+            }
+        }
+        var options = RedisTier.Options()
+        options.timeLimit = .milliseconds(50)
+        let tier = try RedisTier(servers.map(\.url), options)
+        let part = Part(RedisLeases(tier), tier, key)
+        part.run { $0.take(.first, since: Date()) }
+        try await late.wait { $0 != nil }
+        let first = try #require(late.value)
+        // A look-up finds out that the server is away.
+        #expect(await tier.error(of: key.digest) == .timedOut)
+        #expect(try await part.take() == taken)
+        try await servers[first.number].commands.wait { commands in
+            commands.contains { $0[0] == "EVAL" && $0[1].contains("PUBLISH") }
+        }
+        #expect(part.events.value == [taken])
     }
 
     @Test("who asks again for the place that it has, because an answer was lost, gets it once more")

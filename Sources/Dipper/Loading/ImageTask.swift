@@ -229,6 +229,8 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
         case state(TaskState)
         /// The arrival of bytes.
         case progress(TaskProgress)
+        /// An answer that came before the final one.
+        case interim(InterimResponse)
         /// A coarse or partial picture, if ``ImageOptions/showsPreviews`` is set or previews have been asked for.
         case preview(Image)
         /// A failure. If it is fatal, it is the last event; otherwise the task waits to try again.

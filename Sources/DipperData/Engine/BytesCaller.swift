@@ -17,6 +17,8 @@ protocol BytesCaller: AnyObject, Sendable {
     @Loop func hear(_ news: DataTask.Event)
     /// Some of a long body has arrived, and much of it is still to come.
     @Loop func bodyArrives()
+    /// The fetch asks a URL in place of the key's, as after a redirect.
+    @Loop func asks(_ address: String)
     /// Whether the caller may call once more, because it can make nothing of an answer.
     var mayComeBack: Bool { get }
     var isUndecided: Bool { get }
@@ -24,6 +26,7 @@ protocol BytesCaller: AnyObject, Sendable {
 }
 
 extension BytesCaller {
+    @Loop func asks(_ address: String) {}
     var mayComeBack: Bool { false }
     var isUndecided: Bool { false }
     func turnToSubstitute() {}

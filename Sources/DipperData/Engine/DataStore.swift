@@ -322,14 +322,14 @@ final class DataStore: Sendable {
             if isNews, !call.directives.noStore, claim?.isRevoked != true { remove(place, hidesForms: false) }
             return whenWritten(false)
         }
-        if place != key { history.supersede(key, by: claim) }
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
         let kept = StoredData(
             data: value.data,
             info: info.with(
                 info.fields(isShared: call.freshness.isShared), family: info.variant == nil ? 0 : family))
-        add(kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch, whenWritten: whenWritten)
-        if place != key { dropPartial(of: key) }
+        add(
+            kept, for: place, call, onDisk: onDisk, durability, claim: claim, by: fetch,
+            variantOf: place == key ? nil : key, whenWritten: whenWritten)
         share(kept, for: place, call, stored: now(), claim, sharing)
     }
 
@@ -362,17 +362,24 @@ final class DataStore: Sendable {
     /// - Parameters:
     ///   - fetch: the fetch; `nil` if the value comes from the program.
     ///   - isLatest: whether the value must not replace one that was kept after the claim was made.
+    ///   - isReplacing: whether work that has begun meanwhile with an earlier value keeps nothing.
+    ///   - variantOf: the key that was fetched, if the value is kept under another; `nil` for the same.
     ///   - stored: the time at which the bytes came; `nil` for now.
     ///   - whenWritten: called once, with whether the value, or one in its place, is on disk.
     func add(
         _ value: StoredData, for key: CacheKey, _ call: Call, onDisk: Bool, _ durability: Durability,
-        claim: Claim? = nil, isLatest: Bool = false, by fetch: CacheEvent.ID? = nil, stored: Date? = nil,
+        claim: Claim? = nil, isLatest: Bool = false, isReplacing: Bool = false, by fetch: CacheEvent.ID? = nil,
+        variantOf fetched: CacheKey? = nil, stored: Date? = nil,
         whenWritten: (@Sendable (Bool) -> Void)? = nil
     ) {
         let now = now()
         history.store(at: now.timeIntervalSince1970)
         let record = onDisk && disk != nil ? diskRecord(value, for: key, call, stored: stored ?? now) : nil
-        let takesPlace = { [history] in history.supersede(key, by: claim, isLatest: isLatest) }
+        let takesPlace = { [history] in
+            guard history.supersede(key, by: claim, isLatest: isLatest) else { return false }
+            if let fetched { history.supersede(fetched, by: claim) }
+            return true
+        }
         guard claim?.maySupersede(isLatest: isLatest) != false,
             // The disk comes first: entries that are read from it go to memory, and must not be the version before. A
             // call that waits for the entry on disk finds the earlier one with its right, or this one.
@@ -388,9 +395,11 @@ final class DataStore: Sendable {
             whenWritten?(false)
         }
         dropRemnant(of: key)
+        if let fetched { dropPartial(of: fetched) }
         memory.insert(
             value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call),
             permit: Permit(value.info, claim, isLatest: isLatest))
+        if isReplacing, let claim { history.replace(key, by: claim) }
         onReplaced.load()?.value(key)
     }
 
@@ -534,7 +543,7 @@ final class DataStore: Sendable {
 
     /// Notes that what another process has asked for before is not for the calls of this one.
     private func note(_ key: CacheKey?, _ tiers: CacheTiers) {
-        guard tiers.contains(.disk) else { return }
+        guard !tiers.isDisjoint(with: [.disk, .shared]) else { return }
         let now = now().timeIntervalSince1970
         removals.withLock { $0.add(key, at: now) }
         hasRemovals.store(true, ordering: .releasing)
@@ -549,6 +558,10 @@ final class DataStore: Sendable {
         return removals.withLock { removals in
             keys.contains { removals.has($0, within: limit.timeInterval, at: now) }
         }
+    }
+
+    func hasRemoved(_ info: EntryInfo, within limit: Duration) -> Bool {
+        hasRemoved(CacheKey(verbatim: info.url), of: info.asked.map { CacheKey(verbatim: $0) }, within: limit)
     }
 
     /// - Parameter hidesForms: whether the program removes the entry, and not the cache, which drops it for a newer answer.
@@ -572,6 +585,13 @@ final class DataStore: Sendable {
             onReplaced.load()?.value(key)
         }
         if tiers.contains(.shared) { self.tiers?.remove(key, hidesForms: hidesForms) }
+    }
+
+    /// Removes an entry that another cache has brought back after its removal. What is being fetched now may be kept.
+    func removeAgain(_ key: CacheKey) {
+        disk?.remove(key)
+        memory.remove(key)
+        tiers?.remove(key, hidesForms: true)
     }
 
     func removeDerived(of key: CacheKey, from tiers: CacheTiers = .all) {

@@ -95,6 +95,7 @@ extension Fetch {
         runClock()
         if isThrottled { findings.budget.hold(at: time) }
         let request = sources.lead.request
+        if let partial = findings.partial, !mayContinue(partial) { findings.partial = nil }
         let partial = findings.partial
         run = Run(
             Attempt(
@@ -192,6 +193,7 @@ extension Fetch {
         // A hook may have taken its time.
         guard mayUseNetwork else { return failed(.unreachable) }
         run.joined = findings.partial.map { JoinedBody($0) }
+        claimAddress(run)
         run.attempt.asksForRange = asked.headers["Range"] != nil
         run.attempt.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
@@ -235,6 +237,15 @@ extension Fetch {
         run.transfer = transport.start(request, receive: receive)
     }
 
+    /// Removals of a URL that is asked in place of the key's, as after a redirect, concern the answer too.
+    func claimAddress(_ run: Run) {
+        if run.attempt.redirects == 0, sources.isFirst { return }
+        let address = run.attempt.address
+        if key.isOf(address) || alias?.isOf(address) == true { return }
+        findings.claim?.ask(address)
+        for waiter in waiters { waiter.ask(address) }
+    }
+
     /// A transfer tells the budget of its bytes at this interval, in bytes.
     private var progressStep: Int { max(1, min(1 << 20, engine.options.inFlightLimit / 512)) }
 
@@ -257,6 +268,8 @@ extension Fetch {
         guard let run, run.number == number else { return }
         switch event {
         case .progress: break
+        case .interim(let response):
+            for waiter in waiters where mayShow(to: waiter) { waiter.hear(.interim(response)) }
         case .partial(let response):
             if let part = run.attempt.arrived(response, run.origin) { keep(part, run, isArriving: true) }
         case .interrupted(let response):
@@ -400,23 +413,38 @@ extension Fetch {
 
     private func keepPartial(_ partial: PartialBody?, _ run: Run) {
         findings.partial = partial
-        if let partial { keep(partial, run, isArriving: false) }
+        if let partial { findings.partial = keep(partial, run, isArriving: false) }
     }
 
-    private func keep(_ partial: PartialBody, _ run: Run, isArriving: Bool) {
+    /// Whether a beginning may become part of an answer to the call that is fetched for. By the rules of a shared cache,
+    /// an answer for one client is for that call alone, whatever a private cache has kept of it.
+    private func mayContinue(_ partial: PartialBody) -> Bool {
+        !sources.lead.freshness.isShared || partial.audience == .asker || partial.audience >= .cache
+    }
+
+    /// Whether a call may see what comes before the end: by the rules of a shared cache it is not known yet whether the
+    /// answer is for all.
+    func mayShow(to waiter: Waiter) -> Bool { !sources.lead.freshness.isShared || waiter.call === sources.lead }
+
+    /// - Returns: the body with its audience.
+    @discardableResult
+    private func keep(_ body: PartialBody, _ run: Run, isArriving: Bool) -> PartialBody {
         let lead = sources.lead
+        let control = CacheControl(response: body.headers, isShared: lead.freshness.isShared)
+        var partial = body
+        partial.audience = min(
+            body.audience, audience(of: TransferResponse(headers: body.headers, body: Data()), run, lead, control))
         // A beginning is not stored if the whole answer must not be (RFC 9111, section 5.2.2.5).
-        let control = CacheControl(response: partial.headers, isShared: lead.freshness.isShared)
-        guard audience(of: TransferResponse(headers: partial.headers, body: Data()), run, lead, control) >= .client,
-            !control.isShared || control.privateFields.isEmpty,
+        guard partial.audience >= .client, !control.isShared || control.privateFields.isEmpty,
             engine.store.disk == nil ? demand.keepsInMemory : demand.keepsOnDisk
-        else { return }
+        else { return partial }
         findings.isPartialKept = true
-        guard let claim = findings.claim else { return }
+        guard let claim = findings.claim else { return partial }
         lead.pending.begin()
         engine.store.keepPartial(
             partial, for: key, asked: lead.request.address(of: lead.key), isArriving: isArriving, claim: claim
         ) { lead.pending.end() }
+        return partial
     }
 
     func dropPartial() { if findings.complete() { engine.store.dropPartial(of: key) } }

@@ -177,7 +177,7 @@ extension Fetch {
     }
 
     private func showBytes(_ run: Run) {
-        let viewers = waiters.compactMap { $0.viewer }
+        let viewers = waiters.compactMap { mayShow(to: $0) ? $0.viewer : nil }
         guard let transfer = run.transfer, !viewers.isEmpty else {
             if viewers.isEmpty { wanted.remove(.bytes) }
             return

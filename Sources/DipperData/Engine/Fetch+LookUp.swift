@@ -54,6 +54,12 @@ extension Fetch {
     private func finishLookUp(
         _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim, _ verdicts: Verdicts
     ) {
+        var found = found
+        // Another cache may have asked before this one removed what a redirect led to.
+        if lease != nil, let late = found, hasRemoved(late.value.info) {
+            engine.store.removeAgain(late.place ?? key)
+            found = nil
+        }
         engine.events.lookedUp(self, found?.source)
         let info = found?.value.info
         let isNew = exchange(&foundBefore, with: info?.stored) != info?.stored
@@ -101,6 +107,10 @@ extension Fetch {
         case .running where !isOnNetwork: goToNetwork()
         default: break
         }
+    }
+
+    private func hasRemoved(_ info: EntryInfo) -> Bool {
+        engine.store.hasRemoved(info, within: engine.options.leases.longestWait)
     }
 
     // MARK: Remembered failures

@@ -7,8 +7,8 @@ import Foundation
 /// contains no secrets.
 ///
 /// The call continues if the handle is released. A task ends exactly once, with a result or an error. Hooks that are
-/// added late, even after the end, first receive the events that they missed, in order; of many failures and retries
-/// only the latest 64.
+/// added late, even after the end, first receive the events that they missed, in order; of many failures, retries and
+/// interim answers only the latest 64.
 ///
 /// Hooks are called in the order of the events, the end last. A closure runs on the task's callback queue
 /// (``CallbackQueue``), but one that is written in a class of the main actor runs on the main actor, and may use its
@@ -189,6 +189,21 @@ extension FetchTask {
         return self
     }
 
+    /// Calls a closure with each answer that the server sends before the final one (RFC 9110, section 15.2), such as 103
+    /// Early Hints. Nothing of it is kept, and a call that joins the fetch later does not hear of it. By the rules of a
+    /// shared cache (``FreshnessPolicy/shared(defaultFreshness:)``) the call alone hears that the server was asked for.
+    ///
+    /// ```swift
+    /// task.onInterim { response in print(response.status, response.headers["Link"] ?? "") }
+    /// ```
+    @discardableResult
+    public func onInterim(
+        @_inheritActorContext _ body: @escaping @Sendable @isolated(any) (InterimResponse) -> Void
+    ) -> Self {
+        add(.interim(onItsActor(body)))
+        return self
+    }
+
     /// Calls a closure when a newer result has been fetched, or could not be fetched, after the task was answered with
     /// a result that is out of date (`stale-while-revalidate`). See ``FetchResponse/revalidation``.
     ///
@@ -229,6 +244,8 @@ public enum TaskHook<Response: Sendable>: Sendable {
     case retry(@Sendable (DipperError) -> Void)
     /// A closure for the arrival of bytes; see ``FetchTask/onProgress(_:)``.
     case progress(@Sendable (TaskProgress) -> Void)
+    /// A closure for answers before the final one; see ``FetchTask/onInterim(_:)``.
+    case interim(@Sendable (InterimResponse) -> Void)
 }
 
 /// The answer to a call: the bytes, and where they came from.

@@ -38,6 +38,7 @@ final class Lease {
         let usesTiers: Bool
         var rules: LeaseRules
         var mark = 0
+        var isOver = false
     }
 
     private let engine: Engine
@@ -88,9 +89,14 @@ final class Lease {
     }
 
     private func handle(_ event: LeaseRules.Event, _ number: Int) {
-        guard let work, levels.indices.contains(number) else { return }
+        guard levels.indices.contains(number), !levels[number].isOver else { return }
         if case .reported(.told(let news, by: _)) = event { heard = (news, heard.number + 1) }
         let action = levels[number].rules.handle(event, at: engine.time.now())
+        guard let work else {
+            // The lease stays until others can find the result.
+            if action == .tell { levels[number].claim.tell(.still) }
+            return arm()
+        }
         switch action {
         case .take(let place): levels[number].claim.take(place, since: work.lookUpTime)
         case .fetch:
@@ -136,7 +142,9 @@ final class Lease {
     }
 
     private func arm() {
-        guard let due = levels.lazy.compactMap(\.rules.due).min(), timer.map({ due < $0.due }) ?? true else { return }
+        guard let due = levels.lazy.filter({ !$0.isOver }).compactMap(\.rules.due).min(),
+            timer.map({ due < $0.due }) ?? true
+        else { return }
         if let timer { engine.timers.cancel(timer.id) }
         timer = (engine.timers.add(at: due, .lease(self)), due)
     }
@@ -152,17 +160,23 @@ final class Lease {
     /// Gives the lease back, once the write has ended of which others wait for the result.
     func end() {
         guard exchange(&work, with: nil) != nil else { return }
-        if let timer { engine.timers.cancel(timer.id) }
-        let (levels, outcome) = (exchange(&levels, with: []), outcome)
-        for level in levels.reversed() {
+        for (number, level) in levels.enumerated().reversed() {
             guard outcome != .abandoned, let awaited = level.usesTiers ? sharing ?? write : write else {
-                level.claim.end(outcome)
+                end(number, as: outcome)
                 continue
             }
-            awaited.whenEnded { [engine] isThere in
-                engine.perform { _ in level.claim.end(outcome == .kept && !isThere ? .unshared : outcome) }
+            awaited.whenEnded { [engine, outcome] isThere in
+                engine.perform { _ in self.end(number, as: outcome == .kept && !isThere ? .unshared : outcome) }
             }
         }
+    }
+
+    private func end(_ number: Int, as outcome: LeaseNews) {
+        levels[number].isOver = true
+        levels[number].claim.end(outcome)
+        guard levels.allSatisfy(\.isOver) else { return }
+        levels = []
+        if let timer = exchange(&timer, with: nil) { engine.timers.cancel(timer.id) }
     }
 
     /// Returns what the storing in the program's tiers is told; `nil` if nobody waits for it.

@@ -111,6 +111,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         case .failure(let error, let isFatal): tell(.failure(error, isFatal: isFatal), for: task)
         case .retry(let error): tell(.retry(after: error), for: task)
         case .progress(let progress): tell(.progress(progress), for: task)
+        case .interim(let response): tell(.interim(response), for: task)
         case .state, .finished: break
         }
     }
@@ -253,6 +254,7 @@ package protocol TaskEvent: Sendable {
 
     static func state(_ state: TaskState) -> Self
     static func progress(_ progress: TaskProgress) -> Self
+    static func interim(_ response: InterimResponse) -> Self
     static func preview(_ preview: Preview) -> Self
     static func failure(_ error: DipperError, isFatal: Bool) -> Self
     static func retry(after error: DipperError) -> Self
@@ -267,12 +269,13 @@ extension TaskEvent where Preview == Never {
 struct TaskLog<Event: TaskEvent> {
     typealias Outcome = Result<Event.Output, DipperError>
 
-    /// An event that hooks of its kind hear, also those added later: of progress and previews the latest, of failures and
-    /// retries the latest few.
+    /// An event that hooks of its kind hear, also those added later: of progress and previews the latest, of all others
+    /// the latest few.
     enum Item: Sendable {
         case failure(DipperError, isFatal: Bool)
         case retry(after: DipperError)
         case progress(TaskProgress)
+        case interim(InterimResponse)
         case preview(Event.Preview)
         case end(Outcome)
 
@@ -281,6 +284,7 @@ struct TaskLog<Event: TaskEvent> {
             case .failure(let error, let isFatal): .failure(error, isFatal: isFatal)
             case .retry(let error): .retry(after: error)
             case .progress(let progress): .progress(progress)
+            case .interim(let response): .interim(response)
             case .preview(let preview): .preview(preview)
             case .end(.success(let output)): .finished(output)
             case .end(.failure(let error)): .failure(error, isFatal: true)
@@ -291,7 +295,7 @@ struct TaskLog<Event: TaskEvent> {
         var isReplaceable: Bool {
             switch self {
             case .progress, .preview: true
-            case .failure, .retry, .end: false
+            case .failure, .retry, .interim, .end: false
             }
         }
 
@@ -325,6 +329,7 @@ struct TaskLog<Event: TaskEvent> {
             case (.events(.failure(let body)), .failure(let error, let isFatal)): { body(error, isFatal) }
             case (.events(.retry(let body)), .retry(let error)): { body(error) }
             case (.events(.progress(let body)), .progress(let progress)): { body(progress) }
+            case (.events(.interim(let body)), .interim(let response)): { body(response) }
             case (.preview(let body), .preview(let preview)): { body(preview) }
             default: nil
             }
@@ -373,7 +378,7 @@ struct TaskLog<Event: TaskEvent> {
             for (_, item) in items.reversed() {
                 switch item {
                 case .progress(let progress): return progress
-                case .preview: continue
+                case .preview, .interim: continue
                 case .failure, .retry, .end: return nil
                 }
             }
@@ -405,7 +410,7 @@ struct TaskLog<Event: TaskEvent> {
         }
     }
 
-    /// The number of failures and retries kept for late hooks: a call that retries for days must not remember each.
+    /// The number of events kept for late hooks: a call that retries for days must not remember each failure.
     static var mostItems: Int { 64 }
 
     // MARK: Events

@@ -61,8 +61,8 @@ final class Waiter: WaitingCall {
         after failed: (waiter: Waiter?, error: DipperError)? = nil
     ) {
         guard let caller else { return }
-        let own = exchange(&self.claim, with: nil)
-        let claim = claim ?? own
+        if let claim { self.claim = claim }
+        let claim = self.claim
         if engine.isClosed { return end(.failure(engine.refusal)) }
         if isGivenUp { return end(.failure(.cancelled)) }
         want = Urgency(want.queue, caller.priority)
@@ -93,6 +93,10 @@ final class Waiter: WaitingCall {
     // MARK: News
 
     func hear(_ news: DataTask.Event) { caller?.hear(news) }
+    func ask(_ address: String) {
+        claim?.ask(address)
+        caller?.asks(address)
+    }
     var eventID: CacheEvent.ID? { caller?.eventID }
     var wantsProgress: Bool { caller?.wantsProgress == true }
 
@@ -114,7 +118,7 @@ final class Waiter: WaitingCall {
         attempts: Int = 0
     ) {
         guard let caller = exchange(&caller, with: nil) else { return }
-        viewer = nil
+        (viewer, claim) = (nil, nil)
         caller.detach(in: want.queue, attempts: attempts)
         caller.finish(result, kept: place ?? call.key, write, in: engine)
     }

@@ -76,6 +76,20 @@ struct StoredAnswer: Sendable, Hashable {
     }
 }
 
+/// The calls that an answer may serve.
+package enum Audience: Sendable, Comparable {
+    /// The call that has asked for it.
+    case asker
+    /// The calls that wait for it.
+    case waiting
+    /// The calls of this cache, which may keep it, but not those that follow the rules of a shared cache.
+    case client
+    /// All calls of this cache.
+    case cache
+    /// Also those of other caches: it may be kept in tiers that others read.
+    case everybody
+}
+
 package enum StoredUse: Sendable, Equatable {
     case fresh
     /// The answer is used, and refreshed in the background.

@@ -13,7 +13,10 @@ struct CurlAnswer {
     private(set) var codings: [ContentCoding]? = []
     /// Whether the values of `Content-Length` contradict each other, are not numbers, or are too many to read.
     private(set) var isMalformed = false
-    private var isInformational = false
+    /// The status of an informational answer; zero for a final one.
+    private var informational = 0
+    /// The informational answers that nobody has taken yet.
+    private var interims: [InterimResponse] = []
     /// Whether a folded line may continue the last line.
     private var canContinue = false
 
@@ -29,14 +32,15 @@ struct CurlAnswer {
 
     private mutating func takeLine(_ line: UnsafeRawBufferPointer) {
         size += line.count
-        let isNext = isComplete ? isInformational : fields.isEmpty
+        let isNext = isComplete ? informational > 0 : fields.isEmpty
         if isNext, line.starts(with: "HTTP/".utf8) {
             // After an informational answer. Only the last answer counts.
-            let size = size
+            let (size, interims) = (size, interims)
             self = CurlAnswer()
-            self.size = size
-            let status = line.drop { $0 != UInt8(ascii: " ") }.dropFirst()
-            isInformational = status.first == UInt8(ascii: "1") && !status.starts(with: "101".utf8)
+            (self.size, self.interims) = (size, interims)
+            let status = line.drop { $0 != UInt8(ascii: " ") }.dropFirst().prefix(while: \.isDigit)
+            let code = Int(String(decoding: status, as: UTF8.self)) ?? 0
+            informational = (100...199).contains(code) && code != 101 ? code : 0
             return
         }
         // Lines after the body are trailers.
@@ -67,8 +71,12 @@ struct CurlAnswer {
         return value.position(of: 0) == nil && value.position(of: 0x0D) == nil ? String(fieldBytes: value) : nil
     }
 
+    mutating func takeInterims() -> [InterimResponse] { exchange(&interims, with: []) }
+
     private mutating func complete() {
         isComplete = true
+        // 100 answers the expectation of libcurl itself.
+        if informational > 100 { interims.append(InterimResponse(status: informational, headers: fields)) }
         codings = ContentCoding.codings(in: fields)
         // An error that cannot be recovered from (RFC 9112, section 6.3).
         let list = fields.fieldList("Content-Length")

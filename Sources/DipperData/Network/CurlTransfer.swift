@@ -178,6 +178,7 @@ final class CurlTransfer: Transfer {
             isTooLarge = true
             return false
         }
+        if !isOver { for interim in answer.takeInterims() { receive(.interim(interim)) } }
         if answer.isComplete, !answer.isMalformed, !isOver { endEarly() }
         return !answer.isMalformed
     }

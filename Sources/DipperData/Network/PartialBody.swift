@@ -14,6 +14,8 @@ struct PartialBody: Sendable {
     let headers: HTTPHeaders
     let url: String
     let validator: String
+    /// The calls that may have the bytes.
+    var audience = Audience.everybody
 
     /// In bytes; `nil` if the server has not announced it.
     var total: Int? { headers["Content-Length"].flatMap { Int($0) } }
@@ -66,10 +68,12 @@ struct PartialBody: Sendable {
         let replaced = Set(news.map(\.name.asciiLowercased))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
-        return PartialBody(
+        var longer = PartialBody(
             // mutant Resume: `pieces: pieces + [response.body],` => `pieces: [response.body],`
             pieces: pieces + [response.body], count: count + response.body.count, headers: headers, url: url,
             validator: validator, origin: origin)
+        longer.audience = audience
+        return longer
     }
 
     /// The bytes, copied out of a chunk of pages, which a body that stays long would keep from the system.

@@ -91,6 +91,8 @@ public enum TransferEvent: Sendable {
     /// Progress: the number of body bytes received, before content decoding, and the expected number, if announced. Both
     /// include the request's ``TransferRequest/offset`` if the answer continues those bytes.
     case progress(received: Int, expected: Int?)
+    /// An answer that comes before the final one. The cache tells the tasks that wait, and keeps nothing of it.
+    case interim(InterimResponse)
     /// The answer, with the status 200 or 206, and the part of its body that has come so far, before content decoding. A
     /// transport may report it with each mebibyte of a long body, so that the cache writes the part to disk. Each part
     /// begins with the one before. The bytes may share storage with the transfer: do not change them in place.

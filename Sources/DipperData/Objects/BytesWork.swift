@@ -19,6 +19,8 @@ final class BytesWork: SharedWork {
     private(set) var progress: TaskProgress?
     private(set) var wantsProgress = false
     private var attempts = 0
+    /// The URL that is asked, or was, in place of the key's.
+    private(set) var address: String?
     private(set) var data: Data?
     private(set) var basis: Provenance?
     /// The order in which the bytes came, among all.
@@ -33,8 +35,10 @@ final class BytesWork: SharedWork {
     var isNewest: Bool
     private var hasTold = false
 
-    /// - Parameter failed: a call for the bytes, of whose answer the object could not be made.
-    init(_ origin: Origin, for make: ObjectWork, after failed: BytesWork?) {
+    /// - Parameters:
+    ///   - timeout: the time limit of the call; `nil` for none.
+    ///   - failed: a call for the bytes, of whose answer the object could not be made.
+    init(_ origin: Origin, for make: ObjectWork, within timeout: Duration?, after failed: BytesWork?) {
         failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
         let isShared = make.claim.key == origin.dataKey && make.claim.isUntouched
@@ -43,7 +47,7 @@ final class BytesWork: SharedWork {
         followed = origin.following?()
         call = origin.source.call(
             for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority)
-                .with(\.timeout, (make.family.first { !$0.calls.isEmpty } ?? make).timeout),
+                .with(\.timeout, timeout),
             keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
         requestedQueue = want.queue
         earlier = failed?.eventID
@@ -91,6 +95,12 @@ extension BytesWork: BytesCaller {
     }
 
     func bodyArrives() { beginEarly() }
+
+    func asks(_ address: String) {
+        if origin.dataKey.isOf(address) { return }
+        self.address = address
+        for claim in [claim] + makes.flatMap(\.family).map(\.claim) { claim.ask(address) }
+    }
 
     nonisolated func detach(in queue: FetchQueue, attempts: Int) { Loop.run { self.attempts = attempts } }
 
@@ -168,7 +178,7 @@ extension BytesWork {
         case .failure(let error, _): (failure, progress) = (error, nil)
         case .retry: (failure, progress) = (nil, nil)
         case .progress(let present): progress = present
-        case .state, .finished: break
+        case .state, .interim, .finished: break
         }
         for call in makes.flatMap(\.allCalls) { call.tell(news) }
     }
@@ -209,6 +219,7 @@ extension BytesWork {
         data = response.data
         arrival = cache.engine.nextNumber()
         let info = response.info
+        asks(info.url)
         basis = Provenance(
             // Several calls wait for what is made of it.
             info: call.freshness.isShared ? info.with(info.fields(isShared: true)) : info,

@@ -12,6 +12,8 @@ package final class ObjectCache: Sendable {
         var aliases: [CacheKey: [ObjectIdentifier: ObjectCall]] = [:]
         /// The write under way, and the one that waits for its end.
         var writes: [CacheKey: [WriteWork]] = [:]
+        /// Work that waits for a write which is on its way to the loop.
+        var early: [CacheKey: [(make: ObjectWork, round: UInt64)]] = [:]
         var writeCount = 0
         /// The objects that are being made while their bytes arrive.
         var earlyWorks = 0
@@ -278,6 +280,7 @@ package final class ObjectCache: Sendable {
             memory.removeDerived(of: key)
         }
         insert(object, key, for: origin, claim, isLatest: true)
+        origin.source.replace(place, by: claim)
         guard isWritten else { return }
         engine.post { [engine] in
             if engine.hasLeft { return self.unstage(key, added) }

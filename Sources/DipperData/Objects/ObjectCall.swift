@@ -76,6 +76,7 @@ package final class ObjectCall: WaitingCall {
         state.posted.subtract(1, ordering: .relaxed)
         task.detach(in: task.requestedQueue, attempts: 0)
         events.trace(key, call.identity.id, .callFailed(engine.refusal))
+        events.call(key, task.requestedQueue, .failure(engine.refusal), call.identity.id)
         task.end(.failure(engine.refusal), nil)
     }
 

@@ -84,6 +84,8 @@ package final class ObjectSource: Sendable {
         return history.claim(place, of: url, within: outer, isAddition: true, isReplacing: true)
     }
 
+    func replace(_ place: CacheKey, by claim: Claim) { store(of: place).history.replace(place, by: claim) }
+
     /// Removes an entry that a claim has replaced.
     func clean(_ place: CacheKey) { store(of: place).clean(place, .all) }
 
@@ -114,6 +116,17 @@ package final class ObjectSource: Sendable {
         let limit = engine.options.leases.longestWait
         return store.hasRemoved(request.cacheKey, of: request.plainKey, within: limit)
             || forms !== store && forms.hasRemoved(request.cacheKey, of: request.plainKey, within: limit)
+    }
+
+    /// Whether the program has removed, so recently, what a stored form is made of.
+    func hasRemoved(_ info: EntryInfo) -> Bool {
+        let limit = engine.options.leases.longestWait
+        return store.hasRemoved(info, within: limit) || forms !== store && forms.hasRemoved(info, within: limit)
+    }
+
+    /// Removes a stored form that another cache has brought back, and the bytes.
+    func removeAgain(_ form: CacheKey, of bytes: CacheKey) {
+        for key in [form, bytes] { store(of: key).removeAgain(key) }
     }
 
     func sharesFailures(_ request: DataRequest) -> Bool { !request.hasHooks && call(request).sharesFailures }

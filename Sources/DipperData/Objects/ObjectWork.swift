@@ -28,9 +28,13 @@ final class ObjectWork: SharedWork {
     var calls: [UInt64: ObjectCall] = [:]
     var children: [ObjectWork] = []
     /// `nil` if the object is made from bytes, or is in a tier.
-    var parent: ObjectWork?
+    var parent: ObjectWork? {
+        didSet { claimAddress() }
+    }
     /// `nil` if the object is made from another, or is in a tier.
-    var supply: BytesWork?
+    var supply: BytesWork? {
+        didSet { claimAddress() }
+    }
     var lookUp: Workers.Ticket?
     var lookUpTime = Date.distantPast
     var lease: Lease?
@@ -66,6 +70,8 @@ final class ObjectWork: SharedWork {
 
     /// The fetch that has brought, or will bring, the bytes: for this work itself or for its parent.
     var root: BytesWork? { supply ?? parent?.root }
+
+    private func claimAddress() { if let address = root?.address { claim.ask(address) } }
 
     var fetch: BytesWork? {
         stage == .waiting ? root.flatMap { $0.basis == nil ? $0 : nil } : nil
@@ -214,12 +220,11 @@ extension ObjectWork {
 
     /// Waits until an object that the program has added is written.
     private func hold(until key: CacheKey) {
-        guard let write = cache.state.writes[key]?.last else {
-            // The write is on its way to the loop.
-            let round = round
-            engine.post { if self.round == round { self.begin() } }
-            return
-        }
+        if let write = cache.state.writes[key]?.last { return hold(until: write) }
+        cache.state.early[key, default: []].append((self, round))
+    }
+
+    func hold(until write: WriteWork) {
         write.blocked.append(self)
         wait(for: write)
         write.refresh()
@@ -237,7 +242,13 @@ extension ObjectWork {
         let before = exchange(&foundBefore, with: stored?.info.stored)
         let isForAll = exchange(&isAnsweredForAll, with: false) && stored?.info.stored != before
         if let object = atHand { return found(object) }
-        guard let stored else {
+        var usable = stored
+        // Another cache may have asked before this one removed what a redirect led to.
+        if lease != nil, let stored, origin.source.hasRemoved(stored.info) {
+            origin.source.removeAgain(key, of: origin.dataKey)
+            usable = nil
+        }
+        guard let stored = usable else {
             if isAdmitted { descend() }
             return
         }
@@ -313,10 +324,12 @@ extension ObjectWork {
         let works = cache.works(of: origin.key)
         let isRenewal = failed != nil || broken != nil
         let asked = isRenewal ? origin.renewed(once: failed == nil) : origin
+        // The time that this work has waited is no fault of work that comes now.
+        let timeout = (family.first { !$0.calls.isEmpty } ?? self).timeout
         let present = works.supplies.first {
-            $0.isCurrent && (!keepsBytes || $0.keepsBytes) && $0.origin.isLike(asked)
+            $0.isCurrent && (!keepsBytes || $0.keepsBytes) && $0.origin.isLike(asked) && $0.call.timeout == timeout
         }
-        let supply = present ?? BytesWork(asked, for: self, after: failed?.supply)
+        let supply = present ?? BytesWork(asked, for: self, within: timeout, after: failed?.supply)
         self.supply = supply
         supply.makes.append(self)
         wait(for: supply)

@@ -56,6 +56,9 @@ extension WriteWork {
         let replaced = line.last?.take() == true ? line.popLast() : nil
         line.append(self)
         cache.state.writes[key] = line
+        for (make, round) in cache.state.early.removeValue(forKey: key) ?? [] where make.round == round {
+            make.hold(until: self)
+        }
         if let replaced {
             replaced.ticket?.cancel()
             replaced.pending.end(isOnDisk: false)

@@ -45,6 +45,22 @@ public struct TransferRequest: Sendable, RedactedStringConvertible {
     public var description: String { "\(method) \(Redaction.standard.text(url)) \(headers)" }
 }
 
+/// An answer that comes before the final one (RFC 9110, section 15.2), such as 103 with the links of a page.
+public struct InterimResponse: Sendable, Hashable, RedactedStringConvertible {
+    /// A status from 102 to 199.
+    public var status: Int
+    public var headers: HTTPHeaders
+
+    /// Creates an interim answer, for a transport of the caller's own.
+    public init(status: Int, headers: HTTPHeaders = [:]) {
+        self.status = status
+        self.headers = headers
+    }
+
+    /// The status, and the names of the fields.
+    public var description: String { "\(status) \(headers)" }
+}
+
 /// A complete answer, whatever its status.
 public struct TransferResponse: Sendable, RedactedStringConvertible {
     /// The final status.

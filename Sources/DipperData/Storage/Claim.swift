@@ -57,6 +57,12 @@ package final class Claim: Sendable {
 
     func revoke() { losses.add(.max) }
 
+    /// Notes another URL that is asked from now on: removals of that one revoke the right, too.
+    func ask(_ address: String) {
+        if key.isOf(address) || losses.url?.isOf(address) == true { return }
+        history.note(address, of: losses)
+    }
+
     var isOutdated: Bool { revoked.isSuperset(of: [.memory, .disk]) }
 
     func maySupersede(isLatest: Bool) -> Bool { !isOutdated && (!isLatest || self.isLatest) }

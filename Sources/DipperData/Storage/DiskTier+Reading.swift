@@ -102,7 +102,9 @@ extension DiskTier {
             return options.format.decode(body, content.trailer, for: slot.key, begun: begun)
         }
         if let blob = content.blob, try files?.size(of: blob) == nil { return nil }
-        return EntryRecord.decodeMetadata(content.trailer).map(RecordFormat.Reading.record) ?? .damaged
+        return EntryRecord.decodeMetadata(content.trailer, isForClient: footer.isForClient).map(
+            RecordFormat.Reading.record)
+            ?? .damaged
     }
 
     private func accessed(

@@ -16,10 +16,9 @@ extension EntryIndex {
                 old.isPresent, old.key == row.key
             else { return false }
             // Of two that were fetched at the same time the server tells which is newer.
-            guard let its = RecordFormat.info(in: old.trailer), let own = RecordFormat.info(in: row.trailer) else {
-                return true
-            }
-            return its.freshness.generated > own.freshness.generated
+            guard let its = RecordFormat.generated(in: old.trailer), let own = RecordFormat.generated(in: row.trailer)
+            else { return true }
+            return its > own
         }
     }
 

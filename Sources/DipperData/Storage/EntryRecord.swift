@@ -5,10 +5,10 @@ import Foundation
 /// Its metadata: stored (Float64, seconds since 1970), expires (Float64, infinity for never), access extension (Float64
 /// seconds; NaN for none; a fixed time in seconds since 1970, negated), generated and fresh until (Float64, seconds
 /// since 1970; infinities for ever and never), family (UInt64), status (UInt32; its highest bit says that tiers that
-/// others read may have the entry, the next one that a shared cache would not have kept it), key, URLs (``Addresses``), number of header fields (UInt32), then name and value of
+/// others read may have the entry), key, URLs (``Addresses``), number of header fields (UInt32), then name and value of
 /// each; number of request fields that chose the answer (UInt32, all bits set if there is only one answer), then of each
-/// its name, 1 or 0 (UInt32) for whether the request had it, and its value. Those of a compressed body end with its length when decompressed (UInt64). Texts are a UInt32 length in
-/// bytes and UTF-8.
+/// its name, 1 or 0 (UInt32) for whether the request had it, and its value. Those of a compressed body end with its
+/// length when decompressed (UInt64). Texts are a UInt32 length in bytes and UTF-8.
 struct EntryRecord {
     var key: CacheKey
     var value: StoredData
@@ -26,8 +26,7 @@ struct EntryRecord {
         bytes.append(value: info.freshness.generated.bitPattern)
         bytes.append(value: info.freshness.until.bitPattern)
         bytes.append(value: info.family)
-        let mark = info.audience == .everybody ? Self.sharedMark : info.audience == .client ? Self.clientMark : 0
-        bytes.append(value: UInt32(clamping: info.status) | mark)
+        bytes.append(value: UInt32(clamping: info.status) | (info.audience == .everybody ? Self.sharedMark : 0))
         bytes.append(text: key.string)
         bytes.append(text: Addresses(info).text)
         bytes.append(value: UInt32(clamping: info.headers.fields.count))
@@ -47,16 +46,19 @@ struct EntryRecord {
     }
 
     fileprivate static let sharedMark: UInt32 = 1 << 31
-    fileprivate static let clientMark: UInt32 = 1 << 30
+    fileprivate static let highestStatus: UInt32 = 999
 
-    /// Decodes a record that has been checked; the parameters are those of
+    /// Whether a shared cache would not have kept the answer, which the version of the record tells.
+    var isForClient: Bool { value.info.audience == .client }
+
+    /// Decodes a record that has been checked; the other parameters are those of
     /// ``RecordFormat/decode(_:_:for:begun:limit:)``.
     static func decode(
         _ metadata: UnsafeRawBufferPointer, _ body: Data, _ coding: StorageCompression.Coding, for key: CacheKey?,
-        begun: UInt64, limit: Int
+        isForClient: Bool, begun: UInt64, limit: Int
     ) -> EntryRecord? {
         var reader = RecordReader(metadata)
-        guard var record = reader.readRecord(begun, for: key) else { return nil }
+        guard var record = reader.readRecord(begun, for: key, isForClient: isForClient) else { return nil }
         var data = body
         if coding != .identity {
             guard let count = reader.read(UInt64.self).flatMap({ Int(exactly: $0) }), count <= limit,
@@ -71,17 +73,20 @@ struct EntryRecord {
     }
 
     /// Decodes the metadata of a record that no codec has encoded, and leaves the body empty.
-    static func decodeMetadata(_ metadata: Data) -> EntryRecord? {
+    static func decodeMetadata(_ metadata: Data, isForClient: Bool) -> EntryRecord? {
         metadata.withUnsafeBytes { bytes -> EntryRecord? in
             var reader = RecordReader(bytes)
-            return reader.readRecord(RemovalHistory.now)
+            return reader.readRecord(RemovalHistory.now, isForClient: isForClient)
         }
     }
 
-    static func decodeLabel(_ metadata: UnsafeRawBufferPointer) -> (codec: UInt64, key: CacheKey)? {
+    /// - Returns: with `generated` in seconds since 1970; `nil` in an older record.
+    static func decodeLabel(
+        _ metadata: UnsafeRawBufferPointer
+    ) -> (codec: UInt64, key: CacheKey, generated: TimeInterval?)? {
         var reader = RecordReader(metadata)
         guard let codec = reader.read(UInt64.self), let key = reader.readText() else { return nil }
-        return (codec, CacheKey(verbatim: key))
+        return (codec, CacheKey(verbatim: key), reader.readMoment())
     }
 }
 
@@ -91,7 +96,7 @@ extension EntryRecord {
     init(_ partial: PartialBody, for key: CacheKey, asked: String?, now: Date, body: Data = Data()) {
         let info = EntryInfo(
             url: partial.url, asked: asked, headers: Storing.fields(of: partial.headers),
-            stored: now.timeIntervalSince1970)
+            stored: now.timeIntervalSince1970, audience: min(partial.audience, .cache))
         self.init(
             key: key, value: StoredData(data: body, info: info),
             lifetime: Lifetime(.days(Self.partialLife), extendedBy: .unchanged, now: now))
@@ -101,6 +106,7 @@ extension EntryRecord {
 extension PartialBody {
     init?(_ kept: StoredData) {
         self.init(TransferResponse(headers: kept.info.headers, body: kept.data), of: kept.info.url)
+        audience = kept.info.audience
     }
 }
 
@@ -112,10 +118,11 @@ private struct RecordReader {
         self.bytes = bytes
     }
 
-    mutating func readRecord(_ begun: UInt64, for known: CacheKey? = nil) -> EntryRecord? {
+    mutating func readRecord(_ begun: UInt64, for known: CacheKey? = nil, isForClient: Bool) -> EntryRecord? {
         guard let stored = readMoment(), let expires = readTime(), let added = readTime(),
             let generated = readMoment(), let until = readTime()?.bounded, let family = read(UInt64.self),
-            let status = read(UInt32.self),
+            let marked = read(UInt32.self), case let status = marked & ~EntryRecord.sharedMark,
+            status <= EntryRecord.highestStatus,
             let key = readKey(known), let addresses = readAddresses(key), let count = read(UInt32.self)
         else { return nil }
         var fields: [HTTPHeaders.Field] = []
@@ -135,12 +142,10 @@ private struct RecordReader {
         }
         let info = EntryInfo(
             url: addresses.url, asked: addresses.asked,
-            status: Int(status & ~(EntryRecord.sharedMark | EntryRecord.clientMark)),
-            headers: HTTPHeaders(fields), stored: stored,
+            status: Int(status), headers: HTTPHeaders(fields), stored: stored,
             freshness: Freshness(generated: generated, until: until),
             variant: chosenBy == .max ? nil : Variant(names: names, values: values), family: family,
-            audience: status & EntryRecord.sharedMark != 0
-                ? .everybody : status & EntryRecord.clientMark != 0 ? .client : .cache, begun: begun, requested: stored)
+            audience: isForClient ? .client : marked == status ? .cache : .everybody, begun: begun, requested: stored)
         return EntryRecord(
             key: key, value: StoredData(data: Data(), info: info),
             lifetime: Lifetime(expires: expires, accessExtension: added.isNaN ? nil : added))
@@ -148,7 +153,7 @@ private struct RecordReader {
 
     private mutating func readTime() -> TimeInterval? { read(UInt64.self).map { Double(bitPattern: $0) } }
 
-    private mutating func readMoment() -> TimeInterval? { readTime().flatMap { abs($0) < .longest ? $0 : nil } }
+    mutating func readMoment() -> TimeInterval? { readTime().flatMap { abs($0) < .longest ? $0 : nil } }
 
     mutating func read<Value: FixedWidthInteger>(_ type: Value.Type) -> Value? {
         guard bytes.count - position >= MemoryLayout<Value>.size else { return nil }

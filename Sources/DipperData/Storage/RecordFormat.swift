@@ -4,22 +4,25 @@ import Foundation
 // A record is one entry in its stored form, in two parts. On disk the trailer is in a row of the index, and the body in
 // the row or in a file; a tier of the program gets them one after the other:
 //
-//     body        the entry's bytes; compressed if the version is 3
+//     body        the entry's bytes; compressed if the version is 3 or 6
 //     trailer     metadata: see EntryRecord.swift
 //                 footer, 32 bytes, little-endian:
 //                   0  magic "DIPR"
-//                   4  version of this format, UInt32: 2; 3 for a compressed body; 4 for an encoded record
+//                   4  version of this format, UInt32: 2; 3 for a compressed body; 4 for an encoded record; 5 and 6 in
+//                      place of 2 and 3 if a shared cache would not have kept the answer: readers that do not know of
+//                      such answers count them as absent
 //                   8  length of the stored body, UInt64
 //                  16  length of the metadata, UInt32
 //                  20  compression of the body, UInt32: 1 for gzip (RFC 1952), 2 for Zstandard (RFC 8878); zero in
-//                      versions 2 and 4
+//                      versions 2, 4 and 5
 //                  24  checksum, UInt64
 //
 // The checksum is XXH3-64 of metadata and footer (up to the checksum), seeded with XXH3-64 of the stored body. A record
 // with a wrong footer, length or checksum counts as absent.
 //
-// Version 4 has, in place of the body, a whole record of version 2 or 3 that a `RecordCodec` has encoded. Its metadata
-// is the label: the number of the codec (UInt64), and the key. Without the codec only checksum and label can be read.
+// Version 4 has, in place of the body, a whole record of another version that a `RecordCodec` has encoded. Its metadata
+// is the label: the number of the codec (UInt64), the key, and when the answer was generated (Float64, seconds since
+// 1970; absent in older records). Without the codec only checksum and label can be read.
 
 /// The form of entries on disk: a compression of bodies, and a codec around it. Records that no codec has encoded are
 /// read whatever the format is.
@@ -52,7 +55,9 @@ struct RecordFormat: Sendable {
         let body = compressed ?? record.value.data
         var trailer = record.metadata
         if compressed != nil { trailer.append(value: UInt64(record.value.data.count)) }
-        Footer.append(to: &trailer, (body.count, body.digest), compressed == nil ? .identity : compression.coding)
+        Footer.append(
+            to: &trailer, (body.count, body.digest), compressed == nil ? .identity : compression.coding,
+            isForClient: record.isForClient)
         guard let codec else { return (body, trailer) }
         var whole = Data(capacity: body.count + trailer.count)
         whole.append(body)
@@ -62,6 +67,7 @@ struct RecordFormat: Sendable {
         var label: [UInt8] = []
         label.append(value: Self.number(of: codec))
         label.append(text: record.key.string)
+        label.append(value: record.value.info.freshness.generated.bitPattern)
         Footer.append(to: &label, (encoded.count, encoded.digest), nil)
         return (encoded, label)
     }
@@ -69,7 +75,7 @@ struct RecordFormat: Sendable {
     /// Returns the trailer of a record whose body is stored as it came.
     static func trailer(of record: EntryRecord, body: (count: Int, digest: UInt64)) -> [UInt8] {
         var trailer = record.metadata
-        Footer.append(to: &trailer, body, .identity)
+        Footer.append(to: &trailer, body, .identity, isForClient: record.isForClient)
         return trailer
     }
 
@@ -95,7 +101,8 @@ struct RecordFormat: Sendable {
         guard let footer = Footer(trailer), footer.fits(body, trailer) else { return .damaged }
         let metadata = UnsafeRawBufferPointer(rebasing: trailer.prefix(footer.metadata))
         if let coding = footer.coding {
-            let record = EntryRecord.decode(metadata, body, coding, for: key, begun: begun, limit: limit)
+            let record = EntryRecord.decode(
+                metadata, body, coding, for: key, isForClient: footer.isForClient, begun: begun, limit: limit)
             return record.map(Reading.record) ?? .damaged
         }
         guard let label = EntryRecord.decodeLabel(metadata) else { return .damaged }
@@ -115,7 +122,14 @@ struct RecordFormat: Sendable {
     /// Reads the metadata of a record that no codec has encoded, for a list: without its body no checksum is checked.
     static func info(in trailer: Data) -> EntryInfo? {
         guard let footer = Footer(trailer), footer.coding != nil else { return nil }
-        return EntryRecord.decodeMetadata(trailer.prefix(footer.metadata))?.value.info
+        return EntryRecord.decodeMetadata(trailer.prefix(footer.metadata), isForClient: footer.isForClient)?.value.info
+    }
+
+    /// Reads when an answer was generated, in seconds since 1970, also of a record that a codec has encoded.
+    static func generated(in trailer: Data) -> TimeInterval? {
+        guard let footer = Footer(trailer) else { return nil }
+        if footer.coding != nil { return info(in: trailer)?.freshness.generated }
+        return trailer.prefix(footer.metadata).withUnsafeBytes { EntryRecord.decodeLabel($0) }?.generated
     }
 
     private static func number(of codec: any RecordCodec) -> UInt64 { Data(codec.identifier.utf8).digest }
@@ -128,21 +142,24 @@ struct RecordFormat: Sendable {
         let body: Int
         let metadata: Int
         let coding: StorageCompression.Coding?
+        /// Whether a shared cache would not have kept the answer.
+        let isForClient: Bool
 
-        private static func version(_ coding: StorageCompression.Coding?) -> UInt32 {
+        private static func version(_ coding: StorageCompression.Coding?, isForClient: Bool) -> UInt32 {
             switch coding {
-            case .identity: 2
-            case .gzip, .zstd: 3
+            case .identity: isForClient ? 5 : 2
+            case .gzip, .zstd: isForClient ? 6 : 3
             case nil: 4
             }
         }
 
         static func append(
-            to metadata: inout [UInt8], _ body: (count: Int, digest: UInt64), _ coding: StorageCompression.Coding?
+            to metadata: inout [UInt8], _ body: (count: Int, digest: UInt64), _ coding: StorageCompression.Coding?,
+            isForClient: Bool = false
         ) {
             let length = metadata.count
             metadata.append(value: magic)
-            metadata.append(value: version(coding))
+            metadata.append(value: version(coding, isForClient: isForClient))
             metadata.append(value: UInt64(body.count))
             metadata.append(value: UInt32(length))
             metadata.append(value: coding?.rawValue ?? 0)
@@ -167,8 +184,9 @@ struct RecordFormat: Sendable {
             guard magic == Self.magic, body <= UInt64(Int.max) / 2,
                 let known = StorageCompression.Coding(rawValue: compression)
             else { return nil }
-            coding = version == Self.version(nil) && known == .identity ? nil : known
-            guard version == Self.version(coding) else { return nil }
+            coding = version == 4 && known == .identity ? nil : known
+            isForClient = version > 4
+            guard version == Self.version(coding, isForClient: isForClient) else { return nil }
             self.body = Int(body)
             self.metadata = Int(metadata)
         }

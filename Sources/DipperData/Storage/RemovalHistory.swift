@@ -20,6 +20,8 @@ package final class RemovalHistory: Sendable {
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
     private let claims = Mutex<[CacheKey: [Claim.Losses]]>([:])
+    /// The claims of work that asks another URL than that of its key, by their numbers: few.
+    private let elsewhere = RareTable<UInt64, (losses: Claim.Losses, address: String)>()
     /// The number of the latest claim of all stores, by which the order of claims is known.
     private static let latest = Atomic<UInt64>(0)
 
@@ -56,6 +58,12 @@ package final class RemovalHistory: Sendable {
             claims[claim.key]?.remove(claim.losses)
             if claims[claim.key]?.isEmpty == true { claims[claim.key] = nil }
         }
+        elsewhere.remove { _ in [claim.losses.number] }
+    }
+
+    /// Notes the URL that the work of a claim asks from now on.
+    func note(_ address: String, of losses: Claim.Losses) {
+        elsewhere.change { $0[losses.number] = (losses, address) }
     }
 
     func clear() {
@@ -78,6 +86,18 @@ package final class RemovalHistory: Sendable {
                     losses.add(tiers.rawValue)
                 }
             }
+        }
+        elsewhere.change { elsewhere in
+            for (losses, asked) in elsewhere.values where asked == address { losses.add(tiers.rawValue) }
+        }
+    }
+
+    /// Records once more that the program adds an entry, now that it can be found: work that has begun meanwhile may have
+    /// read the one before.
+    func replace(_ key: CacheKey, by claim: Claim) {
+        claims.withLock { claims in
+            if claim.isRevoked { return }
+            for losses in claims[key] ?? [] where losses !== claim.losses { losses.add(.max) }
         }
     }
 

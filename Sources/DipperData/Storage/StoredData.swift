@@ -16,20 +16,6 @@ package struct StoredData: Sendable {
     func cost(for key: CacheKey) -> Int { data.count + info.cost(for: key) }
 }
 
-/// The calls that an answer may serve.
-package enum Audience: Sendable, Comparable {
-    /// The call that has asked for it.
-    case asker
-    /// The calls that wait for it.
-    case waiting
-    /// The calls of this cache, which may keep it, but not those that follow the rules of a shared cache.
-    case client
-    /// All calls of this cache.
-    case cache
-    /// Also those of other caches: it may be kept in tiers that others read.
-    case everybody
-}
-
 /// The metadata of an entry, a class so that a hit copies one pointer.
 package final class EntryInfo: Sendable {
     let url: String

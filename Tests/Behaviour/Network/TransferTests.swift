@@ -39,6 +39,33 @@ struct TransferTests {
         }
     }
 
+    @Test("answers before the final one are told to the call, and are no part of the final one")
+    func interim() async throws {
+        let server = try await RawServer.start { _ in
+            [
+                .send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n"),
+                .send("HTTP/1.1 200 OK\r\nCache-Control: max-age=9\r\nContent-Length: 4\r\n\r\nhere"),
+            ]
+        }
+        let cache = DataCache(DataCache.Configuration())
+        let task = cache.getData(DataRequest(string: server.url("/")))
+        let heard = Box<[InterimResponse]>([])
+        task.onInterim { response in heard.update { $0.append(response) } }
+        let response = try await task.response
+        try await cache.waitForHooks()
+        let (hints, processing) = (
+            InterimResponse(status: 103, headers: ["Link": "</a>"]), InterimResponse(status: 102)
+        )
+        #expect(heard.value == [hints, processing])
+        #expect(response.status == 200 && response.headers["Link"] == nil)
+        task.onInterim { response in heard.update { $0.append(response) } }
+        try await cache.waitForHooks()
+        #expect(heard.value == [hints, processing, hints, processing], "a late hook hears what it has missed")
+        #expect(try await cache.getData(DataRequest(string: server.url("/"))).response.source == .memory)
+        await cache.shutdown()
+        await server.stop()
+    }
+
     @Test("a connection refused and a host without an address are failures that may pass")
     func refused() async throws {
         // Bound, so that nobody else gets it, but not listening.

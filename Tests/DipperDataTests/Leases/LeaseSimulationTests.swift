@@ -29,19 +29,27 @@ struct LeaseSimulationTests {
         #expect(fleet.longest < 15, "\(fleet.longest) seconds")
     }
 
-    @Test("sends as many messages for a call with a thousand nodes as with ten")
+    /// With `DIPPER_WORKLOAD=10000` it simulates a million calls for each fleet, and prints the table of the guide *At scale*.
+    @Test("asks the service as often for a call with a thousand nodes as with a hundred, and the server as rarely")
     func growth() {
-        let costs = [10, 1_000].map { nodes in
+        let calls = workload(10_000)
+        let fleets = [1, 10, 100, 1_000].map { nodes in
             let fleet = Fleet(nodes: nodes, seed: 5)
-            fleet.run(calls: 5_000)
-            return Double(fleet.messages) / 5_000
+            fleet.run(calls: calls)
+            return fleet
         }
-        #expect(costs.allSatisfy { $0 < 12 } && costs[1] < costs[0] * 2, "\(costs)")
+        if calls > 10_000 {
+            print("| nodes | answered by the node | requests to the server | operations of the service | messages |")
+            for fleet in fleets { print(fleet.row(calls: calls)) }
+        }
+        #expect(fleets.allSatisfy { $0.mostAtServer <= 2 && $0.unanswered == 0 })
+        #expect(fleets.allSatisfy { $0.operations < 4 * calls && $0.messages < 12 * calls })
+        #expect(fleets[3].operations < 2 * fleets[2].operations && fleets[3].requests < 2 * fleets[2].requests)
     }
 }
 
-/// Nodes, a service of leases whose messages are lost or late, and a server, on one simulated clock; each node's own clock
-/// is too fast or too slow. Times are in seconds.
+/// Nodes with a cache of their own, a service of records and leases whose messages are lost or late, and a server, on one
+/// simulated clock; each node's own clock is too fast or too slow. Times are in seconds.
 private final class Fleet {
     struct Faults {
         var loss = 0.01
@@ -68,6 +76,10 @@ private final class Fleet {
         case watch
         case tell(LeaseNews)
         case end(LeaseNews)
+
+        /// The commands that the service carries out for it. Who waits subscribes, tells the holder, asks once more whether
+        /// the holder is still there, and in the end subscribes no longer.
+        var operations: Int { if case .watch = self { 4 } else { 1 } }
     }
 
     /// The fetch of a key in one node.
@@ -101,7 +113,9 @@ private final class Fleet {
     private var rest = 0
     private var works: [[Int: Work]]
     private var leases: [Lease]
+    /// When the record of a key ends, at the service and in each node.
     private var kept: [Double]
+    private var own: [[Int: Double]]
     private var atServer: [Int]
 
     private(set) var mostAtServer = 0
@@ -111,6 +125,10 @@ private final class Fleet {
     /// The number of requests for entries that were kept.
     private(set) var needless = 0
     private(set) var messages = 0
+    /// The look-ups and the changes of records and leases that the service has carried out.
+    private(set) var operations = 0
+    private(set) var hits = 0
+    private(set) var requests = 0
     private(set) var longest = 0.0
     var unanswered: Int { works.reduce(0) { $0 + $1.values.reduce(0) { $0 + $1.calls.count } } }
 
@@ -120,6 +138,7 @@ private final class Fleet {
         rates = (0..<nodes).map { _ in Double.random(in: 0.99...1.01, using: &random) }
         self.random = random
         works = Array(repeating: [:], count: nodes)
+        own = Array(repeating: [:], count: nodes)
         leases = Array(repeating: Lease(), count: Self.keys)
         kept = Array(repeating: -.infinity, count: Self.keys)
         atServer = Array(repeating: 0, count: Self.keys)
@@ -133,6 +152,12 @@ private final class Fleet {
             now = time
             happen(event)
         }
+    }
+
+    /// A row of the table, for one call each.
+    func row(calls: Int) -> String {
+        let numbers = [hits, requests, operations, messages].map { String(format: "%.3f", Double($0) / Double(calls)) }
+        return "| \(works.count) | " + numbers.joined(separator: " | ") + " |"
     }
 
     private func add(_ event: Event, after time: Double) { queue.add(event, at: now + time) }
@@ -150,7 +175,7 @@ private final class Fleet {
             if !work.isOver { handle(.time, work) }
         case .looked(let work):
             if work.isOver { return }
-            if kept[work.key] > now { end(work, .kept) } else { handle(.turn(mayWait: true), work) }
+            if find(work.key, work.node) { end(work, .kept) } else { handle(.turn(mayWait: true), work) }
         case .progress(let work): if work.isAtServer, !work.isOver { progress(work) }
         case .fetched(let work): if !work.isOver { fetched(work) }
         }
@@ -164,12 +189,23 @@ private final class Fleet {
         let node = works.indices.randomElement(using: &random) ?? 0
         // A few keys are wanted by most.
         let key = Int(Double(Self.keys) * pow(Double.random(in: 0..<1, using: &random), 3))
-        if kept[key] > now { return answered += 1 }
+        if own[node][key] ?? -.infinity > now {
+            hits += 1
+            return answered += 1
+        }
         if let present = works[node][key] { return present.calls.append(now) }
+        if find(key, node) { return answered += 1 }
         let work = Work(node, key)
         work.calls = [now]
         works[node][key] = work
         handle(.turn(mayWait: true), work)
+    }
+
+    /// Looks a record up at the service.
+    private func find(_ key: Int, _ node: Int) -> Bool {
+        operations += 1
+        own[node][key] = kept[key]
+        return kept[key] > now
     }
 
     private func crash() {
@@ -179,6 +215,7 @@ private final class Fleet {
         let busy = works.indices.filter { !works[$0].isEmpty }
         guard let node = busy.randomElement(using: &random) else { return }
         crashes += 1
+        own[node] = [:]
         for work in works[node].values {
             lostWithNode += work.calls.count
             leave(work)
@@ -208,6 +245,7 @@ private final class Fleet {
     private func fetch(_ work: Work) {
         if exchange(&work.isAtServer, with: true) { return }
         if kept[work.key] > now { needless += 1 }
+        requests += 1
         atServer[work.key] += 1
         mostAtServer = max(mostAtServer, atServer[work.key])
         work.willHang = chance(faults.hangs)
@@ -224,7 +262,9 @@ private final class Fleet {
     private func fetched(_ work: Work) {
         if work.willHang { return end(work, .abandoned) }
         if chance(0.05) { return end(work, .failed(.status(404))) }
+        operations += 1
         kept[work.key] = now + Self.entryLife
+        own[work.node][work.key] = kept[work.key]
         end(work, .kept)
     }
 
@@ -247,6 +287,7 @@ private final class Fleet {
 
     private func send(_ message: Message, from work: Work) {
         messages += 1
+        operations += message.operations
         deliver(.atService(message, from: work))
     }
 

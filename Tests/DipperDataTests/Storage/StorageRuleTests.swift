@@ -63,6 +63,29 @@ struct StorageRuleTests {
         #expect(response.age(at: Date(timeIntervalSince1970: 1_007)) == .seconds(7))
     }
 
+    @Test(
+        "an answer that only one client may have stays so, in a form that other versions count as absent",
+        arguments: [.off, .gzip, .zstd] as [StorageCompression])
+    func clientRecords(compression: StorageCompression) throws {
+        let format = RecordFormat(compression: compression)
+        func encoded(_ audience: Audience, status: Int = 200) throws -> (body: Data, trailer: Data) {
+            let info = EntryInfo(url: "http://host/a", status: status, stored: 1_000, audience: audience)
+            let value = StoredData(data: Data(count: 2_000), info: info)
+            let (body, trailer) = try format.encode(EntryRecord(key: "a", value: value, lifetime: .forever))
+            return (body, Data(trailer))
+        }
+        for audience in [Audience.client, .cache, .everybody] {
+            let (body, trailer) = try encoded(audience)
+            #expect(format.decode(body, trailer).record?.value.info.audience == audience)
+            #expect(RecordFormat.info(in: trailer)?.audience == audience)
+            let version = trailer[trailer.count - 28]
+            #expect(version == (compression == .off ? 2 : 3) + (audience == .client ? 3 : 0))
+        }
+        // As if the status told it.
+        let (body, trailer) = try encoded(.cache, status: 200 | 1 << 30)
+        #expect(format.decode(body, trailer).record == nil && RecordFormat.info(in: trailer) == nil)
+    }
+
     @Test("removing what was made from many entries takes time for each, not for all others", .timeLimit(.minutes(1)))
     func manyDerived() {
         var area = StagingArea(limit: 1 << 30)
