@@ -33,8 +33,6 @@ extension ImageCache {
         get async { await read { $0.configuration.isolationPosture } }
     }
 
-    package var decodeOptions: DecodeOptions { configuration.decodeOptions }
-
     /// Turns this process into a helper that decodes pictures, if another one has started it as such; otherwise returns
     /// at once. After this call, ``Isolation`` uses the program itself for its helpers.
     ///
@@ -57,9 +55,22 @@ extension ImageCache {
     }
 }
 
+extension DataCache {
+    /// The options of a decode beside the requests of image caches, which is as isolated as the pictures that they make
+    /// of these bytes.
+    package var decodeOptions: DecodeOptions { note.withLock { $0 as? DecodeOptions } ?? DecodeOptions() }
+
+    /// Has others that decode these bytes do so as isolated as these options say, or more.
+    package func isolateOthers(_ options: DecodeOptions) {
+        if options.isolation == .off { return }
+        note.withLock { note in
+            if (note as? DecodeOptions)?.isolation != .required { note = options }
+        }
+    }
+}
+
 extension ImageCache.Configuration {
-    /// The options of a decode beside the cache's requests, which is as isolated as they are.
-    package var decodeOptions: DecodeOptions {
+    var decodeOptions: DecodeOptions {
         var options = DecodeOptions()
         (options.isolation, options.decoderProgram, options.threads) = (isolation, decoderProgram, decodingThreads)
         return options
@@ -84,10 +95,12 @@ private final class DecoderLoop: Sendable {
     private struct Animation {
         let number: Int
         let frames: any FrameDecoder
+        /// In bytes, with the encoded file.
+        let memory: Int
         var position = 0
     }
 
-    /// The animations that are kept for their next frames; the oldest are forgotten first.
+    /// The animations that are kept for their next frames, those used last at the end.
     private static let mostAnimations = 64
 
     private let codecs: CodecRegistry
@@ -159,32 +172,54 @@ private final class DecoderLoop: Sendable {
     ) throws(DipperError) -> DecoderReply {
         var options = request.options
         options.isCancelled = { self.checkCancelled() }
+        guard let decoder = codecs.decoder(named: request.decoder) else {
+            throw .unsupportedFormat.with(detail: "there is no decoder \(request.decoder)")
+        }
         if request.operation == .decode {
             let data = try file(files[1], request.fileSize)
-            return try picture(codecs.decoder(for: data).decode(data, options), in: files[0])
+            if !animations.isEmpty { makeRoom(memory(of: data, decoder, options), options.limits, &animations) }
+            return try picture(decoder.decode(data, options), request, in: files[0])
         }
-        var index = animations.firstIndex { $0.number == request.session }
-        if index == nil {
+        var animation: Animation
+        if let index = animations.firstIndex(where: { $0.number == request.session }) {
+            animation = animations.remove(at: index)
+        } else {
             guard files[1] >= 0 else { return .needsFile }
             let data = try file(files[1], request.fileSize)
-            guard let frames = try codecs.decoder(for: data).frames(of: data, options) else { return .end }
-            if animations.count >= Self.mostAnimations { animations.removeFirst() }
-            animations.append(Animation(number: request.session, frames: frames))
-            index = animations.indices.last
+            let memory = memory(of: data, decoder, options)
+            makeRoom(memory, options.limits, &animations)
+            guard let frames = try decoder.frames(of: data, options) else { return .end }
+            animation = Animation(number: request.session, frames: frames, memory: memory)
         }
-        guard let index else { return .needsFile }
-        if animations[index].position > request.frame {
-            try animations[index].frames.rewind()
-            animations[index].position = 0
+        // At its end, and after an error, the decoder stays where it is.
+        defer { animations.append(animation) }
+        if animation.position > request.frame {
+            try animation.frames.rewind()
+            animation.position = 0
         }
-        while let frame = try animations[index].frames.next() {
-            animations[index].position += 1
-            if animations[index].position > request.frame {
-                return try picture(frame.image, in: files[0], duration: frame.duration)
+        while let frame = try animation.frames.next() {
+            animation.position += 1
+            if animation.position > request.frame {
+                return try picture(frame.image, request, in: files[0], duration: frame.duration)
             }
         }
-        // At its end the decoder stays where it is.
         return .end
+    }
+
+    private func memory(of data: Data, _ decoder: any ImageDecoder, _ options: DecodeOptions) -> Int {
+        let memory = (try? decoder.memory(of: data, options)) ?? 0
+        return memory.addingReportingOverflow(data.count).partialValue
+    }
+
+    /// Forgets animations, the one that was not used for longest first, until they and the next picture together take no
+    /// more than one picture may.
+    private func makeRoom(_ wanted: Int, _ limits: DecodeLimits, _ animations: inout [Animation]) {
+        var room = limits.bytes.subtractingReportingOverflow(wanted).partialValue
+        let kept = animations.reversed().prefix(Self.mostAnimations - 1).prefix { animation in
+            room -= animation.memory
+            return room >= 0
+        }
+        animations.removeFirst(animations.count - kept.count)
     }
 
     /// Maps the encoded file, which the program has sealed.
@@ -197,8 +232,11 @@ private final class DecoderLoop: Sendable {
     }
 
     private func picture(
-        _ image: Image, in file: Int32, duration: Duration = .zero
+        _ image: Image, _ request: DecoderRequest, in file: Int32, duration: Duration = .zero
     ) throws(DipperError) -> DecoderReply {
+        guard try image.size.byteCount() <= request.mostBytes else {
+            throw .undecodable.with(detail: "\(image.size) pixels, which is more than was asked for")
+        }
         let length = image.width * 4
         let isDense = image.rowStride == length
         for y in 0..<(isDense ? 1 : image.height) {

@@ -92,6 +92,7 @@ public final class ImageCache: Sendable {
                 "not kept",
                 metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
         }
+        data.isolateOthers(configuration.decodeOptions)
         guard configuration.isolation != .off else { return }
         // The first picture finds a helper, and what is missing is said.
         _ = objects.workers.run { [logger] in

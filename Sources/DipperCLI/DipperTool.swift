@@ -29,6 +29,7 @@ struct DipperTool: AsyncParsableCommand {
         ])
 
     static func main() async {
+        ImageCache.runDecoderIfAsked()
         StandardOutput.occupy()
         Interrupt.watch()
         var status = ExitCode.success

@@ -44,6 +44,7 @@ final class FetchSession: Sendable {
         if options.pictures.isUsed { configuration.memoryLimit = min(configuration.memoryLimit, 32 << 20) }
         state = Mutex(State(files: options.out == "-" ? nil : try options.out.map(BodyFiles.init)))
         cache = DataCache(configuration)
+        cache.isolateOthers(options.pictures.decoding.options())
         // After any other failure of the disk, the cache works in memory and can still fetch.
         if cache.storeProblem?.isRefusal == true { throw ExitCode.failure }
         pictures = options.pictures.isUsed ? PictureMaker(options.pictures, cache) : nil

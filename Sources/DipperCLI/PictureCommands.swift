@@ -13,28 +13,40 @@ struct InfoCommand: AsyncParsableCommand {
             With --hashes the pictures are decoded for their ThumbHash, BlurHash and average colour, which programs show \
             until the pictures are there.
 
-            The exit status is 1 if a file is not a picture or cannot be read.
+            With --isolation the last line says whether helper processes can decode pictures on this machine, and what \
+            is missing. Pictures need not be named then.
+
+            The exit status is 1 if a file is not a picture or cannot be read, or if what --isolation requires is \
+            missing.
             """)
 
     @Argument(help: ArgumentHelp("The pictures.", valueName: "FILE|URL"))
-    var sources: [String]
+    var sources: [String] = []
 
     @Flag(help: "Print the ThumbHash, the BlurHash and the average colour too.")
     var hashes = false
 
+    @OptionGroup var decoding: DecodingOptions
     @OptionGroup var requests: RequestOptions
     @OptionGroup var store: StoreOptions
 
+    func validate() throws {
+        guard !sources.isEmpty || decoding.isolation != .off else {
+            throw ValidationError("Name at least one picture.")
+        }
+    }
+
     func run() async throws {
         let sources = sources.map(PictureSource.init)
-        let images = ImageCache(try requests.imageConfiguration(store, for: sources))
+        let images = ImageCache(try requests.imageConfiguration(store, decoding, for: sources))
+        let posture = decoding.isolation == .off ? nil : await images.isolationPosture
         let infos = try await sources.load(by: images, store) {
             images.data.getData($0.request(requests.header))
         } use: { source, bytes in
             let info = try ImageInfo(bytes)
             var (json, line) = (info.json(source, bytes: bytes.count), info.line(bytes: bytes.count))
             if hashes {
-                let small = DecodeOptions(target: TargetSize(width: 100, height: 100))
+                let small = decoding.options(TargetSize(width: 100, height: 100))
                 let image = try PictureFile.codecs.decode(bytes, small)
                 let (thumb, blur) = (try image.thumbHash(), try image.blurHash())
                 let color = "#\(image.averageColor.hex.prefix(6))"
@@ -45,7 +57,17 @@ struct InfoCommand: AsyncParsableCommand {
             }
             store.tell(json, or: "\(source.text): \(line)")
         }
-        if infos.contains(where: { $0 == nil }) { throw ExitCode(1) }
+        if let posture { store.tell(posture.json(decoding.isolation), or: "isolation: \(posture)") }
+        let isRefused = decoding.isolation == .required && posture?.isComplete == false
+        if isRefused || infos.contains(where: { $0 == nil }) { throw ExitCode(1) }
+    }
+}
+
+extension IsolationPosture {
+    fileprivate func json(_ isolation: Isolation) -> JSONLine {
+        [
+            "isolation": "\(isolation)", "program": program, "complete": isComplete, "missing": missing,
+        ]
     }
 }
 
@@ -114,7 +136,7 @@ struct ConvertCommand: AsyncParsableCommand {
         if let quality { encode.quality = quality / 100 }
         var bytes = try BodyFiles.read(input)
         do throws(DipperError) {
-            let image = try PictureFile.codecs.decode(bytes, DecodeOptions(target: pictures.resize))
+            let image = try PictureFile.codecs.decode(bytes, pictures.decoding.options(pictures.resize))
             bytes = try image.encoded(as: format, encode)
         } catch {
             throw CommandFailure("\(input): \(error)")
@@ -150,6 +172,7 @@ struct SheetCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The largest size of each picture, in pixels. (default: 160x120)", valueName: "WxH"))
     var cell: PixelSize?
 
+    @OptionGroup var decoding: DecodingOptions
     @OptionGroup var requests: RequestOptions
     @OptionGroup var store: StoreOptions
 
@@ -166,7 +189,7 @@ struct SheetCommand: AsyncParsableCommand {
         var sheet = ContactSheet(columns: columns)
         if let cell { sheet.cell = cell }
 
-        var configuration = try requests.imageConfiguration(store, for: sources)
+        var configuration = try requests.imageConfiguration(store, decoding, for: sources)
         configuration.options.processors = [.resize(to: TargetSize(sheet.cell))]
         configuration.options.firstFrameOnly = true
         configuration.options.serializer = PictureFile.serializer

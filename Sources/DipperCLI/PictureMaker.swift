@@ -13,6 +13,7 @@ final class PictureMaker: Sendable {
         self.options = options
         var configuration = ImageCache.Configuration()
         configuration.originals = originals
+        configuration.isolation = options.decoding.isolation
         configuration.options.serializer = options.format.map { .format($0) } ?? PictureFile.serializer
         configuration.options.processors = options.resize.map { size in
             [.resize(to: size)] + (options.format.map { [FormatName(format: $0)] } ?? [])

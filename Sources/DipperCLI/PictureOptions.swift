@@ -12,7 +12,33 @@ struct PictureOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Write pictures in this format: \(ImageFormat.writableNames).", valueName: "FORMAT"))
     var format: ImageFormat?
 
+    @OptionGroup var decoding: DecodingOptions
+
     var isUsed: Bool { resize != nil || format != nil }
+}
+
+struct DecodingOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Who decodes pictures: helper processes that can open no file and reach no network (required), such helpers "
+                + "as far as the system has what they need (preferred), or the tool itself (off).",
+            valueName: "required|preferred|off"))
+    var isolation = Isolation.off
+
+    func options(_ target: TargetSize? = nil) -> DecodeOptions {
+        var options = DecodeOptions(target: target)
+        options.isolation = isolation
+        return options
+    }
+}
+
+/// As text: the name of the case.
+extension Isolation: ExpressibleByArgument {
+    public init?(argument: String) {
+        let isolation = [Isolation.required, .preferred, .off].first { "\($0)" == argument.lowercased() }
+        guard let isolation else { return nil }
+        self = isolation
+    }
 }
 
 /// As text: `400x300`, `400x300^`, `400x300!`.

@@ -150,8 +150,11 @@ struct RequestOptions: ParsableArguments {
     }
 
     /// If all pictures are files, nothing is kept on disk.
-    func imageConfiguration(_ store: StoreOptions, for sources: [PictureSource]) throws -> ImageCache.Configuration {
+    func imageConfiguration(
+        _ store: StoreOptions, _ decoding: DecodingOptions, for sources: [PictureSource]
+    ) throws -> ImageCache.Configuration {
         var configuration = ImageCache.Configuration()
+        configuration.isolation = decoding.isolation
         configuration.data = try self.configuration(store)
         if !sources.contains(where: \.isURL) { configuration.data.directory = nil }
         return configuration

@@ -47,6 +47,8 @@ public final class DataCache: Sendable {
     package let completesRequests: Bool
     let pressure: PressureRelay
     let simulatingMonitor: SimulatingMonitor
+    /// A note of the library that makes objects of these bytes, for others that do so.
+    package let note = Mutex<(any Sendable)?>(nil)
     let values = AtomicLazyReference<ObjectCache>()
     let valueSource: ObjectSource
     private let followsPressure: ChangeObservation

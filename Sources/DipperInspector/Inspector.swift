@@ -61,7 +61,8 @@ public final class Inspector: Sendable {
     let desk = InspectorDesk()
     private let state = Mutex(State())
 
-    /// Creates an inspector of a data cache; ``start()`` opens its page.
+    /// Creates an inspector of a data cache; ``start()`` opens its page. Thumbnails are decoded apart if an image cache
+    /// decodes pictures of these bytes apart; see `Isolation`.
     public convenience init(_ cache: DataCache, _ options: Options = Options()) {
         self.init(cache, nil, options)
     }

@@ -158,7 +158,7 @@ extension Inspector {
     /// A small picture that is made anew from the entry's pixels: no byte of the entry reaches the page.
     private func thumbnail(_ data: Data) -> Answer {
         do throws(DipperError) {
-            var wanted = images?.decodeOptions ?? DecodeOptions()
+            var wanted = cache.decodeOptions
             wanted.target = TargetSize(width: 96, height: 96)
             wanted.firstFrameOnly = true
             (wanted.limits.pixels, wanted.limits.bytes) = (1 << 26, 1 << 28)

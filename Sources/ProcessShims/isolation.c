@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MOST_FILES = 2 };
@@ -31,6 +32,37 @@ enum { MOST_FILES = 2 };
 #ifndef __NR_close_range
 #define __NR_close_range 436
 #endif
+#ifndef __NR_pidfd_open
+#define __NR_pidfd_send_signal 424
+#define __NR_pidfd_open 434
+#endif
+/* P_PIDFD. */
+#define BY_DESCRIPTOR ((idtype_t)3)
+
+int dipper_process(pid_t id) {
+    int process = (int)syscall(__NR_pidfd_open, id, 0);
+    if (process < 0) return errno == ESRCH ? -2 : -1;
+    siginfo_t state = {0};
+    if (!waitid(BY_DESCRIPTOR, (id_t)process, &state, WEXITED | WNOHANG | WNOWAIT)) return process;
+    /* Another process has the number already. Kernels before 5.4 cannot wait by a descriptor. */
+    int other = errno == ECHILD;
+    close(process);
+    return other ? -2 : -1;
+}
+
+int dipper_signal(int process, pid_t id, int number) {
+    return process < 0 ? kill(id, number) : (int)syscall(__NR_pidfd_send_signal, process, number, NULL, 0);
+}
+
+int dipper_wait(int process, pid_t id, int *number) {
+    siginfo_t end = {0};
+    int failed;
+    do failed = waitid(process < 0 ? P_PID : BY_DESCRIPTOR, (id_t)(process < 0 ? id : process), &end, WEXITED);
+    while (failed && errno == EINTR);
+    if (failed) return -1;
+    *number = end.si_code == CLD_EXITED ? 0 : end.si_status;
+    return end.si_code == CLD_EXITED ? end.si_status : 0;
+}
 
 int dipper_socket_pair(int ends[2]) { return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends); }
 
@@ -104,14 +136,14 @@ static int limit(pid_t id, int resource, uint64_t value) {
     return prlimit(id, resource, &limit, NULL);
 }
 
-int dipper_allow(pid_t id, uint64_t memory, uint64_t file) {
+int dipper_allow(pid_t id, uint64_t memory, uint64_t file, uint64_t seconds) {
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
     /* Sanitizers take more addresses than any limit. */
     memory = RLIM_INFINITY;
 #endif
 #endif
-    return limit(id, RLIMIT_AS, memory) || limit(id, RLIMIT_FSIZE, file) ? -1 : 0;
+    return limit(id, RLIMIT_AS, memory) || limit(id, RLIMIT_FSIZE, file) || limit(id, RLIMIT_CPU, seconds) ? -1 : 0;
 }
 
 /* The kernel sends SIGIO, which ends this process, when the other end of a pipe is closed. Unlike with PR_SET_PDEATHSIG,
@@ -123,7 +155,16 @@ static int end_with(int pipe) {
     return 0;
 }
 
+/* When memory is short, the kernel ends this process before the one that has started it. No part of the wall. */
+static void end_first(void) {
+    int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file < 0) return;
+    if (write(file, "1000", 4) < 0) errno = 0;
+    close(file);
+}
+
 static int limit_self(int pipe) {
+    end_first();
     /* What handles crashes, such as Swift's runtime, could not do so behind the wall, and would try again and again. */
     for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
     const struct rlimit none = {0, 0}, files = {16, 16};
@@ -164,6 +205,7 @@ static int forbid_files(void) {
 /* `then` instructions follow for this call. */
 #define CALL(number, then) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, (then))
 #define ALLOW(name) CALL(__NR_##name, 1), RETURN(SECCOMP_RET_ALLOW)
+#define ALLOW_ADVICE(advice) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (advice), 0, 1), RETURN(SECCOMP_RET_ALLOW)
 #define ALLOW_UNLESS_EXECUTABLE(name)                                                                        \
     CALL(__NR_##name, 4), LOAD(ARGUMENT(2)), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1), REFUSE, \
         RETURN(SECCOMP_RET_ALLOW)
@@ -185,7 +227,13 @@ static int forbid_calls(int first_file) {
         ALLOW_UNLESS_EXECUTABLE(mprotect),
         ALLOW(munmap),
         ALLOW(mremap),
-        ALLOW(madvise),
+        /* What the allocators of pixels and of the C library advise. */
+        CALL(__NR_madvise, 8),
+        LOAD(ARGUMENT(2)),
+        ALLOW_ADVICE(MADV_DONTNEED),
+        ALLOW_ADVICE(MADV_HUGEPAGE),
+        ALLOW_ADVICE(MADV_NOHUGEPAGE),
+        REFUSE,
         ALLOW(brk),
         ALLOW(futex),
         ALLOW(clock_gettime),

@@ -607,20 +607,21 @@ struct InspectorTests {
         }
     }
 
-    @Test("A thumbnail is decoded apart if the cache's pictures are", arguments: [Isolation.off, .required])
+    @Test("A thumbnail is decoded apart if the pictures of the data are", arguments: [Isolation.off, .required])
     func apart(_ isolation: Isolation) async throws {
         let test = TestImageCache { configuration in
             configuration.isolation = isolation
             // There is no such helper, so nothing can be decoded apart.
             configuration.decoderProgram = URL(fileURLWithPath: "/nowhere/dipper-decoder")
         }
-        let inspector = Inspector(test.cache)
-        let visitor = Visitor(page: try inspector.start())
         let picture = try Image.filled(with: .black, 3, 2).encoded(as: .png)
         try await test.cache.data.addDataAndWait(picture, for: url("p.png"))
-        let key = try await key(visitor, of: "p.png")
-        #expect(try await visitor.get("thumbnail?key=\(key)").status == (isolation == .off ? 200 : 404))
-        await inspector.stop()
+        for inspector in [Inspector(test.cache), Inspector(test.cache.data)] {
+            let visitor = Visitor(page: try inspector.start())
+            let key = try await key(visitor, of: "p.png")
+            #expect(try await visitor.get("thumbnail?key=\(key)").status == (isolation == .off ? 200 : 404))
+            await inspector.stop()
+        }
         await test.cache.shutdown()
     }
 

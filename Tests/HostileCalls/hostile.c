@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -109,6 +110,9 @@ static const char *try_map(void) {
     TRY(mprotect, page, 4096, PROT_READ | PROT_EXEC);
     TRY(pkey_mprotect, page, 4096, PROT_READ | PROT_EXEC, -1);
     TRY(personality, 0x0400000);
+    /* MADV_FREE, MADV_REMOVE, MADV_MERGEABLE, MADV_WIPEONFORK, MADV_PAGEOUT, MADV_POPULATE_WRITE. */
+    const int advices[] = {8, 9, 12, 18, 21, 23};
+    for (size_t i = 0; i < sizeof advices / sizeof *advices; i++) TRY(madvise, page, 4096, advices[i]);
     munmap(page, 4096);
     return NULL;
 }
@@ -201,6 +205,26 @@ int hostile_keep_files(void) {
         if (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) != MAP_FAILED) count++;
     }
     return count;
+}
+
+void hostile_fill_files(size_t most) {
+    static const char zeros[1 << 16];
+    for (int file = 5; file < 16; file++) {
+        for (size_t done = 0; done < most; done += sizeof zeros) {
+            if (pwrite(file, zeros, sizeof zeros, (off_t)done) < 0) break;
+        }
+    }
+}
+
+pid_t hostile_process(pid_t number) {
+    struct clone_args wanted = {
+        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&number, .set_tid_size = 1};
+    pid_t id = (pid_t)syscall(__NR_clone3, &wanted, sizeof wanted);
+    if (id == 0) {
+        /* Other threads may have held locks: only system calls. */
+        for (;;) syscall(__NR_ppoll, NULL, 0, NULL, NULL, 8);
+    }
+    return id;
 }
 
 bool hostile_ends(pid_t process, int time) {

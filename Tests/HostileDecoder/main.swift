@@ -4,6 +4,7 @@ import HostileDecoding
 import Synchronization
 
 var codecs = CodecRegistry.standard
+codecs.register(PlainDecoder())
 codecs.register(HostileDecoder())
 ImageCache.runDecoderIfAsked(codecs: codecs)
 
@@ -29,22 +30,30 @@ case "spin":
         return false
     }
     _ = try codecs.decode(Data("HOSTILE spin".utf8), options)
-case "hundred":
-    // Decodes a hundred files, of which every tenth kills its helper, and prints what became of them and is left.
+case "many":
+    // Decodes many files, of which every tenth kills its helper, and prints what became of them and is left.
+    let count = CommandLine.arguments.dropFirst(2).first.flatMap { Int($0) } ?? 0
     func attempt(_ text: String) -> String {
         do throws(DipperError) { return "\(try codecs.decode(Data(text.utf8), options)[0, 0])" } catch {
             return error.shortDescription
         }
     }
-    func count(_ folder: String) -> Int {
+    func entries(_ folder: String) -> Int {
         ((try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []).count
     }
-    _ = attempt("HOSTILE crash first")
-    _ = attempt("HOSTILE none first")
-    let (files, processes) = (count("/proc/self/fd"), children().count)
+    /// In MB.
+    func memory() -> Int {
+        let pages = (try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8))?.split(separator: " ")
+        return (pages?.dropFirst().first.flatMap { Int($0) } ?? 0) * sysconf(Int32(_SC_PAGESIZE)) >> 20
+    }
+    for index in 0..<20 { _ = attempt("HOSTILE \(index % 10 == 0 ? "crash" : "none") first \(index)") }
+    let (files, processes, bytes) = (entries("/proc/self/fd"), children().count, memory())
     var results: [String: Int] = [:]
-    for index in 1...100 { results[attempt("HOSTILE \(index % 10 == 0 ? "crash" : "none") \(index)"), default: 0] += 1 }
+    for index in 1...max(1, count) {
+        results[attempt("HOSTILE \(index % 10 == 0 ? "crash" : "none") \(index)"), default: 0] += 1
+    }
     for (result, count) in results.sorted(by: { $0.key < $1.key }) { print(result, count) }
-    print("descriptors", count("/proc/self/fd") - files, "children", children().count - processes)
+    print("descriptors", entries("/proc/self/fd") - files, "children", children().count - processes)
+    print("memory", memory() - bytes)
 default: exit(64)
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Dipper
 import Foundation
 
 /// The benchmark program, which compares Dipper with its peers and keeps the figures in RESULTS.md.
@@ -12,10 +13,15 @@ struct DipperBench: AsyncParsableCommand {
             + ".",
         subcommands: [
             Compare.self, WriteChild.self, PrefetchChild.self, LinkChild.self, ThroughputChild.self,
-            PhotographsChild.self, ScrollingChild.self, AnimationChild.self, ScaleChild.self,
+            PhotographsChild.self, ScrollingChild.self, AnimationChild.self, ScaleChild.self, IsolationChild.self,
             ArrivingChild.self,
         ],
         defaultSubcommand: Compare.self)
+
+    static func main() async {
+        ImageCache.runDecoderIfAsked(codecs: .bench)
+        await main(nil)
+    }
 }
 
 struct Compare: AsyncParsableCommand {
@@ -25,9 +31,8 @@ struct Compare: AsyncParsableCommand {
         MemoryHit(), ImageHit(), Evicting(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(),
         Revalidation(), Observing(),
         PeakMemory(),
-        LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Arriving(), Animating(),
-        Scrolling(),
-        Scaling(),
+        LinkLoad(), LinkThroughput(), Decoding(), Isolating(), Resizing(), Processing(), Photographs(), Arriving(),
+        Animating(), Scrolling(), Scaling(),
     ]
     /// The comparisons of a quick run.
     private static let quick: Set = [

@@ -99,14 +99,11 @@ public struct CodecRegistry: Sendable {
         var options = options
         options.target = options.target?.pixels(at: options.scale)
         try options.target?.check()
-        guard let helpers = try DecoderPool.of(Self.name(of: decoder), options) else {
-            return try decoder.decode(data, options)
-        }
+        let name = Self.name(of: decoder)
+        guard let helpers = try DecoderPool.of(name, options) else { return try decoder.decode(data, options) }
         do throws(DipperError) {
-            return try helpers.decode(data, options) {
-                let info = try? ImageInfo(data)
-                return (info?.loopDuration, info?.size)
-            }
+            let info = try? ImageInfo(data)
+            return try helpers.decode(data, options, by: name, (info?.loopDuration, info?.size))
         } catch {
             // Helpers have become impossible meanwhile.
             guard error == .notIsolated, options.isolation == .preferred else { throw error }
@@ -117,6 +114,7 @@ public struct CodecRegistry: Sendable {
     /// By which the program and a helper know that they mean the same decoder.
     private static func name(of decoder: any ImageDecoder) -> String { String(reflecting: type(of: decoder)) }
     var decoderNames: [String] { decoders.map(Self.name) }
+    func decoder(named name: String) -> (any ImageDecoder)? { decoders.first { Self.name(of: $0) == name } }
 
     /// Encodes a picture as a file of a format: an animation with all its frames if the format moves, which GIF, WebP and
     /// PNG do; in other formats as its first frame. The frames are decoded and written one after the other.

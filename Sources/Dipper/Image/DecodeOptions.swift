@@ -103,8 +103,8 @@ public struct DecodeLimits: Sendable, Hashable {
     public var frames = 10_000
     /// The most memory that one decode may use, in bytes: the result and the intermediate buffers.
     public var bytes = 1 << 30
-    /// The longest time that a helper process may take for a picture, or for a frame; see ``Isolation``. In the program
-    /// itself no decode is ended by force.
+    /// The longest time that a helper process may take for a picture, or for a frame; see <doc:Decoding#Decoding-apart>.
+    /// In the program itself no decode is ended by force.
     public var time = Duration.seconds(30)
 
     /// Creates the default limits: 268 million pixels, 10,000 frames, 1 GiB, 30 seconds.

@@ -58,6 +58,10 @@ struct DecoderRequest {
     var frame = 0
     /// The length of the encoded file, in bytes.
     var fileSize = 0
+    /// The most bytes that the pixels of the answer may have; see ``DecodeOptions/mostBytes(ofStored:)``.
+    var mostBytes = 0
+    /// The name of the decoder, which the program has chosen by the file's first bytes.
+    var decoder = ""
     var options = DecodeOptions()
 
     init(_ operation: Operation) { self.operation = operation }
@@ -77,6 +81,7 @@ struct DecoderRequest {
         options.limits.pixels = numbers[11]
         options.limits.frames = numbers[12]
         options.limits.bytes = numbers[13]
+        (mostBytes, decoder) = (numbers[14], packet.text)
         // Behind the wall there are no other threads.
         options.threads = 1
     }
@@ -84,11 +89,28 @@ struct DecoderRequest {
     var packet: DecoderPacket {
         let (target, limits) = (options.target, options.limits)
         let mode = target.flatMap { TargetSize.Mode.allCases.firstIndex(of: $0.mode) } ?? -1
-        return DecoderPacket([
-            operation.rawValue, session, frame, fileSize, mode, target?.size.width ?? 0, target?.size.height ?? 0,
-            target?.allowsUpscaling == true ? 1 : 0, Int(Int64(bitPattern: options.scale.bitPattern)),
-            options.firstFrameOnly ? 1 : 0, options.allowsPartial ? 1 : 0, limits.pixels, limits.frames, limits.bytes,
-        ])
+        return DecoderPacket(
+            [
+                operation.rawValue, session, frame, fileSize, mode, target?.size.width ?? 0, target?.size.height ?? 0,
+                target?.allowsUpscaling == true ? 1 : 0, Int(Int64(bitPattern: options.scale.bitPattern)),
+                options.firstFrameOnly ? 1 : 0, options.allowsPartial ? 1 : 0, limits.pixels, limits.frames,
+                limits.bytes, mostBytes,
+            ], text: decoder)
+    }
+}
+
+extension DecodeOptions {
+    /// The most bytes of pixels that a helper may answer with: those of the size that is asked for, with one more row and
+    /// column for rounding. Without a target that is the size that the header states; `limits.bytes` always holds.
+    /// - Parameter stored: the size by the header; `nil` if this program cannot read it.
+    func mostBytes(ofStored stored: PixelSize?) -> Int {
+        var size = stored.map { target?.size(for: $0) ?? $0 }
+        // What covers a target may have any length.
+        if size == nil, target?.mode != .fill { size = target?.size }
+        guard let size, let bytes = try? PixelSize(width: size.width + 1, height: size.height + 1).byteCount() else {
+            return limits.bytes
+        }
+        return min(limits.bytes, bytes)
     }
 }
 
@@ -157,7 +179,7 @@ enum DecoderReply {
 /// The first message of a helper, when its wall stands.
 struct DecoderGreeting: Equatable {
     /// Changes with the messages.
-    static let version = 1
+    static let version = 2
 
     /// The types of the decoders.
     let decoders: Set<String>

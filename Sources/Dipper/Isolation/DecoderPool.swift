@@ -5,8 +5,8 @@ import Synchronization
 /// used again and again.
 final class DecoderPool: Sendable {
     private struct State {
-        /// The helpers that nobody uses.
-        var idle: [DecoderProcess] = []
+        /// The helpers that nobody uses, and since when; the latest are the last.
+        var idle: [(process: DecoderProcess, since: ContinuousClock.Instant)] = []
         /// The number of all helpers.
         var count = 0
         /// For one that becomes idle.
@@ -15,19 +15,19 @@ final class DecoderPool: Sendable {
         var greeting: DecoderGreeting?
         /// Why no helper could be started, and until when none is tried.
         var refusal: (error: DipperError, end: ContinuousClock.Instant)?
-        /// The marks of the bytes with which a helper has failed.
-        var failures: [[Int]] = []
+        /// The time without work after which a helper ends, and whether somebody waits for it to pass.
+        var rest = Duration.seconds(30)
+        var isWatched = false
     }
 
     /// The number of pictures that one helper decodes.
     private static let mostPictures = 200
     /// The time after which a program that could not be started is tried again.
-    private static let rest = Duration.seconds(5)
-    /// The number of files that are remembered because a helper failed.
-    private static let mostFailures = 4_096
+    private static let pause = Duration.seconds(5)
     private static let pools = Mutex<[String: DecoderPool]>([:])
     let program: String
     private let state = Mutex(State())
+    private let failures = DecoderFailures()
 
     private init(_ program: String) { self.program = program }
 
@@ -65,7 +65,7 @@ final class DecoderPool: Sendable {
         let (known, refusal) = state.withLock { ($0.greeting, $0.refusal) }
         if let known { return known }
         if let refusal, .now < refusal.end { throw refusal.error }
-        let process = try take(nil, options)
+        let process = try take(nil, options, isSpread: false)
         let greeting = try process.greet()
         give(process)
         return greeting
@@ -74,13 +74,16 @@ final class DecoderPool: Sendable {
     // MARK: Decoding
 
     /// Decodes a picture, as ``ImageDecoder/decode(_:_:)``. Blocks the thread.
-    /// - Parameter header: what the file's header states: the time of all frames together, and their size.
+    /// - Parameters:
+    ///   - decoder: the name of the decoder, which the helper uses whatever else it has.
+    ///   - header: what the file's header states: the time of all frames together, and their size.
     func decode(
-        _ data: Data, _ options: DecodeOptions, header: () -> (duration: Duration?, size: PixelSize?)
+        _ data: Data, _ options: DecodeOptions, by decoder: String, _ header: (duration: Duration?, size: PixelSize?)
     ) throws(DipperError) -> Image {
         try options.checkCancelled()
         var request = DecoderRequest(.decode)
-        request.options = options
+        (request.options, request.decoder) = (options, decoder)
+        request.mostBytes = options.mostBytes(ofStored: header.size)
         var process: DecoderProcess?
         guard let (picture, first) = try ask(request, data, on: &process) else {
             throw .undecodable.with(detail: "there are no frames")
@@ -92,10 +95,9 @@ final class DecoderPool: Sendable {
         later.isCancelled = { false }
         later.preloadsFrames = false
         let isAhead = options.resultBytes(image.byteCount, frames: picture.frameCount, beside: 0) > image.byteCount
-        let preloaded = isAhead ? try IsolatedFrames(self, data, options, like: picture).all() : nil
+        let preloaded = isAhead ? try IsolatedFrames(self, data, options, decoder, like: picture).all() : nil
         let frameCount = preloaded?.count ?? picture.frameCount
         guard frameCount > 1 else { return image }
-        let header = header()
         image.animation = ImageAnimation(
             frameCount: frameCount, loopCount: picture.loopCount, loopDuration: header.duration,
             fileSize: data.count, storedSize: header.size, limits: options.limits, preloaded: preloaded
@@ -103,7 +105,7 @@ final class DecoderPool: Sendable {
             var options = later
             options.limits = context.limits
             options.isCancelled = context.isCancelled
-            return IsolatedFrames(self, data, options, like: picture)
+            return IsolatedFrames(self, data, options, decoder, like: picture)
         }
         return image
     }
@@ -112,26 +114,31 @@ final class DecoderPool: Sendable {
     fileprivate func ask(
         _ request: DecoderRequest, _ data: Data, on wanted: inout DecoderProcess?
     ) throws(DipperError) -> (picture: DecoderReply.Picture, image: Image)? {
-        if hasFailed(data) { throw .decoderFailed.with(detail: "a helper has failed with these bytes before") }
         var request = request
         request.fileSize = data.count
+        if failures.includes(data, request) {
+            throw .decoderFailed.with(detail: "a helper has failed with these bytes before")
+        }
         var sendsFile = request.operation == .decode
         var attempts = 0
         while true {
-            let process = try take(wanted, request.options)
+            let process = try take(wanted, request.options, isSpread: request.operation == .frame)
             if process !== wanted { sendsFile = true }
             let answer: (reply: DecoderReply, pixels: PixelStorage?)
             do throws(DipperError) {
                 answer = try process.ask(request, sendsFile ? data : nil)
             } catch {
+                let (isGone, fault) = (error == .connectionLost, process.fault)
                 discard(process)
+                if fault == .file { reserve(request.options) }
                 wanted = nil
                 attempts += 1
-                // Another one is asked, because this one has not seen the bytes.
-                if error == .connectionLost, attempts < 3 { continue }
-                if error == .decoderFailed { remember(data) }
-                throw error == .connectionLost ? .decoderFailed.with(detail: "helpers end at once") : error
+                if !isGone { failures.add(data, request, fault) }
+                // Another one is asked, because this one has not seen the bytes, or somebody has ended it.
+                if isGone || fault == .outside, attempts < 3, !failures.includes(data, request) { continue }
+                throw isGone ? .decoderFailed.with(detail: "helpers end at once") : error
             }
+            failures.remove(data, request)
             wanted = process
             // One that a picture has taken over sees a limited number of others.
             if request.operation == .decode, process.countPicture() > Self.mostPictures {
@@ -154,26 +161,45 @@ final class DecoderPool: Sendable {
 
     // MARK: Helpers
 
-    /// Takes a helper out of the pool: the wanted one, as long as it lives, or else any or a new one. Blocks the thread
-    /// while all are in use.
-    private func take(_ wanted: DecoderProcess?, _ options: DecodeOptions) throws(DipperError) -> DecoderProcess {
+    /// Takes a helper out of the pool: the wanted one, as long as it lives, or else the one with the fewest animations,
+    /// or a new one. Blocks the thread while all are in use.
+    /// - Parameter isSpread: whether a new one is better than one that has animations.
+    private func take(
+        _ wanted: DecoderProcess?, _ options: DecodeOptions, isSpread: Bool
+    ) throws(DipperError) -> DecoderProcess {
         let wanted = wanted.flatMap { $0.hasEnded ? nil : $0 }
         let limit = max(1, options.threads)
         while true {
             let gate = DispatchSemaphore(value: 0)
             let (found, mayStart) = state.withLock { state -> (DecoderProcess?, Bool) in
-                let index = wanted.map { wanted in state.idle.firstIndex { $0 === wanted } } ?? state.idle.indices.last
-                if let index { return (state.idle.remove(at: index), false) }
-                if wanted == nil, state.count < limit {
+                func animations(_ index: Int) -> Int { state.idle[index].process.animations.load(ordering: .relaxed) }
+                // One whose wall does not stand yet is the last choice.
+                func rank(_ index: Int) -> Int { state.idle[index].process.isReady ? animations(index) : .max }
+                let index =
+                    if let wanted {
+                        state.idle.firstIndex { $0.process === wanted }
+                    } else {
+                        state.idle.indices.reversed().min { rank($0) < rank($1) }
+                    }
+                let mayStart = wanted == nil && state.count < limit
+                if let index, !mayStart || !isSpread || animations(index) == 0 {
+                    return (state.idle.remove(at: index).process, false)
+                }
+                if mayStart {
                     state.count += 1
                     return (nil, true)
                 }
                 state.waiting.append(gate)
                 return (nil, false)
             }
-            if found != nil || mayStart { return try ready(found) }
+            if mayStart { return try ready(nil) }
+            if let found {
+                // Somebody may have ended it before its wall stood.
+                if let process = try? ready(found) { return process }
+                continue
+            }
             while gate.wait(timeout: .now() + .milliseconds(50)) == .timedOut { try options.checkCancelled() }
-            if wanted?.hasEnded == true { return try take(nil, options) }
+            if wanted?.hasEnded == true { return try take(nil, options, isSpread: isSpread) }
         }
     }
 
@@ -195,18 +221,37 @@ final class DecoderPool: Sendable {
             let error = error == .notIsolated ? error : .notIsolated.with(detail: error.detail ?? "\(error)")
             change { state in
                 state.count -= 1
-                if state.greeting == nil { state.refusal = (error, .now + Self.rest) }
+                if state.greeting == nil { state.refusal = (error, .now + Self.pause) }
             }
             throw error
         }
     }
 
-    private func give(_ process: DecoderProcess) { change { $0.idle.append(process) } }
+    private func give(_ process: DecoderProcess) {
+        change { $0.idle.append((process, .now)) }
+        watch()
+    }
 
     /// Ends a helper, and starts another one in its place, whose wall stands when the next picture comes.
     private func discard(_ process: DecoderProcess) {
         process.end()
+        start()
+    }
+
+    /// Starts a helper that is counted already. Does not wait for its wall.
+    private func start() {
         if let next = try? DecoderProcess(program) { give(next) } else { change { $0.count -= 1 } }
+    }
+
+    /// Starts one helper more than pictures need, because another file may crash its helper too, before the next one's
+    /// wall stands.
+    private func reserve(_ options: DecodeOptions) {
+        let mayStart = state.withLock { state in
+            let mayStart = state.count <= max(1, options.threads)
+            if mayStart { state.count += 1 }
+            return mayStart
+        }
+        if mayStart { start() }
     }
 
     private func change(_ body: (inout State) -> Void) {
@@ -217,20 +262,39 @@ final class DecoderPool: Sendable {
         for gate in waiting { gate.signal() }
     }
 
-    // MARK: Failures
+    // MARK: Rest
 
-    private func hasFailed(_ data: Data) -> Bool {
-        // Hashing takes longer than many decodes, so only files of a known length are hashed.
-        let alike = state.withLock { state in state.failures.filter { $0[0] == data.count } }
-        return !alike.isEmpty && alike.contains(data.mark)
+    /// The time without work after which a helper ends.
+    var rest: Duration {
+        get { state.withLock(\.rest) }
+        set { state.withLock { $0.rest = newValue } }
     }
 
-    private func remember(_ data: Data) {
-        let mark = data.mark
-        state.withLock { state in
-            if state.failures.count >= Self.mostFailures { state.failures.removeFirst() }
-            state.failures.append(mark)
+    /// Has the helpers without work ended some time later.
+    private func watch() {
+        let delay = state.withLock { state -> Duration? in
+            guard !state.isWatched, let first = state.idle.first else { return nil }
+            state.isWatched = true
+            return max(.zero, first.since + state.rest - .now)
         }
+        guard let delay else { return }
+        DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + delay / .seconds(1)) { [self] in
+            endRested()
+            watch()
+        }
+    }
+
+    private func endRested() {
+        let now = ContinuousClock.now
+        let ended = state.withLock { state in
+            state.isWatched = false
+            let ended = state.idle.filter { $0.since + state.rest <= now }
+            state.idle.removeAll { $0.since + state.rest <= now }
+            return ended
+        }
+        for (process, _) in ended { process.end() }
+        // Who waits for one of them learns that it has ended.
+        change { $0.count -= ended.count }
     }
 }
 
@@ -243,11 +307,20 @@ private final class IsolatedFrames: FrameDecoder {
     private let first: DecoderReply.Picture
     private static let sessions = Atomic(0)
     private let session = IsolatedFrames.sessions.add(1, ordering: .relaxed).newValue
-    private var process: DecoderProcess?
+    private let decoder: String
+    private var process: DecoderProcess? {
+        didSet {
+            guard process !== oldValue else { return }
+            oldValue?.close(session)
+            process?.animations.add(1, ordering: .relaxed)
+        }
+    }
     private var position = 0
 
-    init(_ pool: DecoderPool, _ data: Data, _ options: DecodeOptions, like first: DecoderReply.Picture) {
-        (self.pool, self.data, self.options, self.first) = (pool, data, options, first)
+    init(
+        _ pool: DecoderPool, _ data: Data, _ options: DecodeOptions, _ decoder: String, like first: DecoderReply.Picture
+    ) {
+        (self.pool, self.data, self.options, self.decoder, self.first) = (pool, data, options, decoder, first)
     }
 
     deinit { process?.close(session) }
@@ -256,7 +329,8 @@ private final class IsolatedFrames: FrameDecoder {
         try options.checkCancelled()
         guard position < first.frameCount else { return nil }
         var request = DecoderRequest(.frame)
-        (request.session, request.frame, request.options) = (session, position, options)
+        (request.session, request.frame, request.options, request.decoder) = (session, position, options, decoder)
+        request.mostBytes = try first.size.byteCount()
         guard let answer = try pool.ask(request, data, on: &process) else { return nil }
         guard answer.picture.size == first.size else {
             throw .decoderFailed.with(detail: "a frame of another size")

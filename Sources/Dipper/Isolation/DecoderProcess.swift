@@ -11,17 +11,25 @@ final class DecoderProcess: Sendable {
     static let lifelineNumber: Int32 = 4
     /// In bytes, beside what the limits of a decode allow: the addresses of the program and its libraries.
     private static let ownAddresses = 1 << 30
+    /// The signals by which a process ends because of what it does itself. Others come from outside: from a user, or from
+    /// the kernel when memory is short.
+    private static let faults: Set = [
+        SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGXFSZ, SIGXCPU,
+    ]
 
     private let program: String
     private let id: pid_t
+    /// The descriptor of the process, if the kernel has such; see `dipper_process`.
+    private let handle: Int32
     private let socket: OwnedDescriptor
     /// The helper ends when it is closed, so with this program.
     private let lifeline: OwnedDescriptor
     private let isGone = Atomic(false)
     private let pictures = Atomic(0)
+    private let lastFault = Mutex(Fault.nobody)
+    /// The number of animations whose next frames the helper decodes.
+    let animations = Atomic(0)
     private static let isHelper = ProcessInfo.processInfo.environment[variable] != nil
-    /// The limit of bytes that the kernel knows.
-    private let allowed = Atomic(-1)
     private let greeting = Mutex<DecoderGreeting?>(nil)
 
     /// Starts a helper. Does not wait until its wall stands.
@@ -38,12 +46,17 @@ final class DecoderProcess: Sendable {
         guard error == 0 else {
             throw .notIsolated.with(detail: "'\(program)': \(String(cString: strerror(error)))")
         }
-        (self.program, self.id) = (program, id)
+        (self.program, self.id, handle) = (program, id, dipper_process(id))
         socket = sockets.reading
         lifeline = pipe.writing
+        // Other code has waited for its end.
+        if handle == -2 { isGone.store(true, ordering: .releasing) }
     }
 
-    deinit { end() }
+    deinit {
+        end()
+        if handle >= 0 { Foundation.close(handle) }
+    }
 
     /// Returns what the helper has said first. The first call waits until its wall stands.
     func greet() throws(DipperError) -> DecoderGreeting {
@@ -61,6 +74,12 @@ final class DecoderProcess: Sendable {
         throw .notIsolated.with(detail: "'\(program)' is no decoder: \(reason ?? "it is of another version of Dipper")")
     }
 
+    /// Whether ``greet()`` does not wait.
+    var isReady: Bool {
+        var state = pollfd(fd: socket.number, events: Int16(POLLIN), revents: 0)
+        return greeting.withLock { $0 != nil } || poll(&state, 1, 0) > 0
+    }
+
     var hasEnded: Bool { isGone.load(ordering: .acquiring) }
 
     /// Returns the number of pictures that the helper has decoded, with one more.
@@ -69,71 +88,82 @@ final class DecoderProcess: Sendable {
     /// Kills the process and waits for its end. Returns how it ended.
     @discardableResult
     func end() -> String {
+        blame(.outside)
         guard !isGone.exchange(true, ordering: .acquiringAndReleasing) else { return "has ended" }
-        kill(id, SIGKILL)
-        var status: Int32 = 0
-        while waitpid(id, &status, 0) < 0 {
-            // Other code may have waited for all children.
-            if errno != EINTR { return "has ended" }
-        }
-        return status & 0x7F == 0 ? "ended with status \(status >> 8 & 0xFF)" : "was ended by signal \(status & 0x7F)"
+        _ = dipper_signal(handle, id, SIGKILL)
+        var signal: Int32 = 0
+        let status = dipper_wait(handle, id, &signal)
+        // Other code may have waited for all children.
+        if status < 0 { return "has ended" }
+        if signal == 0 || Self.faults.contains(signal) { blame(.file) }
+        return signal == 0 ? "ended with status \(status)" : "was ended by signal \(signal)"
     }
 
     /// Tells the helper that an animation is not needed any more. Does not wait.
     func close(_ session: Int) {
+        animations.subtract(1, ordering: .relaxed)
         var request = DecoderRequest(.close)
         request.session = session
         // A helper that has too much to do forgets the oldest animations by itself.
         _ = request.packet.send(to: socket.number)
     }
 
-    /// Asks the helper, and waits for its answer. After an error the helper must not be asked again.
+    /// Asks the helper, and waits for its answer. After an error the helper must not be asked again, and ``fault`` says
+    /// whose fault it was.
     /// - Parameter data: the encoded file, unless the helper has it.
     /// - Throws: `DipperError.connectionLost` if the helper had ended before it was asked, `DipperError.decoderFailed` if
     ///   it crashed, took too long or broke its rules.
     func ask(
         _ request: DecoderRequest, _ data: Data?
     ) throws(DipperError) -> (reply: DecoderReply, pixels: PixelStorage?) {
-        let options = request.options
         let pixels = try SharedFile()
+        let used = processorTime
         if let data {
             let file = try SharedFile(data)
-            try send(request, [pixels.file.number, file.file.number])
+            try send(request, [pixels.file.number, file.file.number], used)
         } else {
-            try send(request, [pixels.file.number])
+            try send(request, [pixels.file.number], used)
         }
-        let packet = try receive(within: options.limits.time, options.isCancelled)
-        guard let reply = DecoderReply(packet, options.limits) else {
-            throw .decoderFailed.with(detail: "the helper's answer cannot be true")
+        let packet = try receive(within: request.options.limits.time, used, request.options.isCancelled)
+        var limits = request.options.limits
+        limits.bytes = request.mostBytes
+        guard let reply = DecoderReply(packet, limits) else {
+            throw failure(.file, "the helper's answer cannot be true")
         }
         guard case .picture(let picture) = reply else { return (reply, nil) }
         guard let storage = try pixels.pixels(picture.size.byteCount()) else {
-            throw .decoderFailed.with(detail: "the helper keeps access to the pixels")
+            throw failure(.file, "the helper keeps access to the pixels")
         }
         return (reply, storage)
     }
 
-    private func send(_ request: DecoderRequest, _ files: [Int32]) throws(DipperError) {
-        let bytes = max(0, request.options.limits.bytes)
-        if allowed.exchange(bytes, ordering: .relaxed) != bytes {
-            let addresses = UInt64(bytes) + UInt64(Self.ownAddresses)
-            guard dipper_allow(id, addresses, UInt64(bytes)) == 0 else { throw .connectionLost }
-        }
-        guard request.packet.send(to: socket.number, files) else { throw .connectionLost }
+    private func send(_ request: DecoderRequest, _ files: [Int32], _ used: Duration) throws(DipperError) {
+        let limits = request.options.limits
+        let seconds = (used + Self.finite(limits.time)).components.seconds + 2
+        // The number may be another process's only if other code has waited for this one's end.
+        guard !hasEnded, dipper_signal(handle, id, 0) == 0,
+            dipper_allow(
+                id, UInt64(max(0, limits.bytes)) + UInt64(Self.ownAddresses), UInt64(max(0, request.mostBytes)),
+                UInt64(seconds)) == 0,
+            request.packet.send(to: socket.number, files)
+        else { throw .connectionLost }
     }
 
     /// Waits for a packet, and looks a hundred times a second whether the work is cancelled.
+    /// - Parameter used: the processor time of the helper when it was asked.
     private func receive(
-        within time: Duration, _ isCancelled: () -> Bool
+        within time: Duration, _ used: Duration = .zero, _ isCancelled: () -> Bool
     ) throws(DipperError) -> DecoderPacket {
-        // Not the time for which the machine sleeps. The clock traps if the sum overflows.
-        var deadline = SuspendingClock.now + min(max(time, .zero), .seconds(1_000_000_000))
+        // Not the time for which the machine sleeps.
+        var deadline = SuspendingClock.now + Self.finite(time)
         var hasAsked = false
         var state = pollfd(fd: socket.number, events: Int16(POLLIN), revents: 0)
         while poll(&state, 1, 10) <= 0 {
             guard SuspendingClock.now < deadline else {
                 if hasAsked { throw .cancelled }
-                throw .decoderFailed.with(detail: "the helper took longer than \(time)")
+                // One that had no processor for half of the time has waited for it.
+                let isSlow = (processorTime - used) * 2 < time
+                throw failure(isSlow ? .machine : .file, "the helper took longer than \(time)")
             }
             if !hasAsked, isCancelled() {
                 hasAsked = true
@@ -144,10 +174,45 @@ final class DecoderProcess: Sendable {
         }
         var bytes = [UInt8](repeating: 0, count: DecoderPacket.longest)
         let length = dipper_receive(socket.number, &bytes, bytes.count, nil, 0)
-        guard length > 0 else { throw .decoderFailed.with(detail: "the helper \(end())") }
+        guard length > 0 else {
+            let how = end()
+            throw .decoderFailed.with(detail: "the helper \(how)")
+        }
         guard let packet = DecoderPacket(bytes.prefix(length)) else {
-            throw .decoderFailed.with(detail: "the helper's answer is broken")
+            throw failure(.file, "the helper's answer is broken")
         }
         return packet
+    }
+
+    /// The clock traps if a sum overflows.
+    private static func finite(_ time: Duration) -> Duration { min(max(time, .zero), .seconds(1_000_000_000)) }
+
+    /// The time for which a processor has run the helper.
+    private var processorTime: Duration {
+        var (clock, time) = (clockid_t(), timespec())
+        guard clock_getcpuclockid(id, &clock) == 0, clock_gettime(clock, &time) == 0 else { return .zero }
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
+    // MARK: Faults
+
+    /// The party to blame for an error.
+    enum Fault {
+        case nobody
+        /// The file makes the decoder crash, end, or break its rules, or take too much time.
+        case file
+        /// The machine had too little time for the helper.
+        case machine
+        /// Somebody has ended the helper: a user, or the kernel when memory was short.
+        case outside
+    }
+
+    var fault: Fault { lastFault.withLock { $0 } }
+
+    private func blame(_ fault: Fault) { lastFault.withLock { $0 = fault } }
+
+    private func failure(_ fault: Fault, _ detail: String) -> DipperError {
+        blame(fault)
+        return .decoderFailed.with(detail: detail)
     }
 }

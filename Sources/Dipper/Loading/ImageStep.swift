@@ -161,14 +161,24 @@ extension CodecRegistry {
     func cost(of data: Data, _ options: DecodeOptions, isProcessed: Bool) -> Int {
         do throws(DipperError) {
             // The header is not read by a library in this program if the picture is decoded apart.
-            let decoder = if options.isolation == .off { try? decoder(for: data) } else { nil as (any ImageDecoder)? }
+            let isApart = options.isolation != .off
+            let decoder = isApart ? nil : try? decoder(for: data)
             let info = if let decoder { try decoder.info(of: data) } else { try ImageInfo(data) }
             guard let size = info.size else { return data.count }
-            let second = try isProcessed ? (options.target?.size(for: size) ?? size).byteCount() : 0
-            guard let decoder else { return try size.byteCount() + size.byteCount() + second }
-            return try decoder.memory(of: data, options) + second
+            let result = try (options.target?.size(for: size) ?? size).byteCount()
+            let second = isProcessed ? result : 0
+            if let decoder { return try decoder.memory(of: data, options) + second }
+            guard isApart else { return try size.byteCount() + size.byteCount() + second }
+            // The helper's pixels, and the shared memory that becomes the picture.
+            return try memoryBeside(info, size) + result + result + second
         } catch {
             return error == .imageTooLarge ? .max : data.count
         }
+    }
+
+    /// The memory of a decoder beside the result, by the header: some read a few rows at a time, others a whole picture.
+    private func memoryBeside(_ info: ImageInfo, _ size: PixelSize) throws(DipperError) -> Int {
+        let readsRows = (info.format == .jpeg || info.format == .png) && !info.isProgressive && !info.isAnimation
+        return try readsRows ? 0 : size.byteCount()
     }
 }

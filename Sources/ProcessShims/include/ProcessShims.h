@@ -86,8 +86,18 @@ int dipper_send(int socket, const void *bytes, size_t count, const int files[], 
    NULL, receive the descriptors, or -1. A longer packet fails with EMSGSIZE; without `waits`, no packet with EAGAIN. */
 ssize_t dipper_receive(int socket, void *bytes, size_t size, int files[], int waits);
 
-/* Limits what a process may use: addresses, and the length of a file that it writes, in bytes. */
-int dipper_allow(pid_t id, uint64_t memory, uint64_t file);
+/* Returns a descriptor of a child (pidfd), which does not stand for another process that gets the number later; -1 if the
+   kernel has none, -2 if there is no such child. The next two functions use the number if there is no descriptor. */
+int dipper_process(pid_t id);
+int dipper_signal(int process, pid_t id, int number);
+
+/* Waits for the end of a child. Returns its status, and 0 with the number of the signal that has ended it; fails with
+   ECHILD if other code has waited for it. */
+int dipper_wait(int process, pid_t id, int *number);
+
+/* Limits what a process may use: addresses, and the length of a file that it writes, in bytes; processor time in
+   seconds, from its start. */
+int dipper_allow(pid_t id, uint64_t memory, uint64_t file, uint64_t seconds);
 
 /* The errors of the parts of the wall, 0 for those that stand. */
 struct dipper_wall {

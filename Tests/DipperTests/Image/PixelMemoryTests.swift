@@ -282,6 +282,19 @@ struct DecodeCostTests {
         #expect(try cost(data) == CodecRegistry.standard.decoder(for: data).memory(of: data, DecodeOptions()))
     }
 
+    @Test("a picture that a helper decodes counts in the size that is asked for, once here and once in the helper")
+    func apart() {
+        let data = Data(HeaderBytes.jpeg(4_000, 3_000))
+        var options = DecodeOptions(target: TargetSize(width: 400, height: 300))
+        options.isolation = .preferred
+        func cost(_ data: Data) -> Int { CodecRegistry.standard.cost(of: data, options, isProcessed: false) }
+        #expect(cost(data) == 2 * 400 * 300 * 4)
+        // All scans of a progressive picture are in memory.
+        #expect(cost(Data(HeaderBytes.jpeg(4_000, 3_000, frame: 0xC2))) == 2 * 400 * 300 * 4 + 4_000 * 3_000 * 4)
+        options.target = nil
+        #expect(cost(data) == 2 * 4_000 * 3_000 * 4)
+    }
+
     @Test("sizes that no number can hold cost as much as there can be; what has no size, its bytes")
     func overflow() throws {
         let length = 0x7FFF_FFFF

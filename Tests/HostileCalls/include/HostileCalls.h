@@ -13,6 +13,12 @@ size_t hostile_memory(size_t most);
 /* Maps the open files that can be written, and keeps the mappings. Returns the number of mappings. */
 int hostile_keep_files(void);
 
+/* Writes zeros into all files that can be written, each up to a length. */
+void hostile_fill_files(size_t most);
+
+/* Creates a process that waits for its end, with a number that is free. Returns the number, or -1. */
+pid_t hostile_process(pid_t number);
+
 /* Whether a process ends within a time, in milliseconds. */
 bool hostile_ends(pid_t process, int time);
 

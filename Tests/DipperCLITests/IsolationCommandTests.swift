@@ -1,0 +1,57 @@
+import FaultServer
+import TestSupport
+import Testing
+
+@Suite("The command line decodes pictures apart", .timeLimit(.minutes(2)))
+struct IsolationCommandTests {
+    private let folder = TemporaryFolder()
+
+    /// Runs a command that decodes, with its helpers or where it cannot have any.
+    private func run(_ command: String, _ isolation: String, hasHelpers: Bool) async throws -> Dipper.Output {
+        let dipper = try await Dipper(["/photo": try PictureFiles.photoBytes])
+        let (photo, url, cache) = (PictureFiles.photo.path, dipper.url("/photo"), ["--cache-dir", dipper.path])
+        let arguments =
+            switch command {
+            case "get": ["get", url, "--resize", "40x40", "--json"] + cache
+            case "batch": ["batch", "--resize", "40x40", "--json"] + cache
+            case "info": ["info", photo, "--hashes", "--json"] + cache
+            case "convert": ["convert", photo, folder.path + "/out.png", "--resize", "40x40"]
+            default: ["sheet", photo, "--out", folder.path + "/out.png"] + cache
+            }
+        var environment = ProcessInfo.processInfo.environment
+        // A helper has none of its own.
+        if !hasHelpers { environment["DIPPER_DECODER"] = "1" }
+        return try await ChildProcess(
+            Dipper.executable, arguments + ["--isolation", isolation],
+            input: .inMemory(command == "batch" ? "get \(url)\n" : ""), environment: environment
+        ).output()
+    }
+
+    @Test(
+        "where that is required, and fails without helpers; otherwise it decodes itself",
+        arguments: ["get", "batch", "info", "convert", "sheet"])
+    func required(_ command: String) async throws {
+        #expect(try await run(command, "required", hasHelpers: true).status == 0)
+        let refused = try await run(command, "required", hasHelpers: false)
+        #expect(refused.status == 1)
+        #expect((refused.text + refused.errors).contains("not isolated"), "\(refused.text) \(refused.errors)")
+        #expect(try await run(command, "preferred", hasHelpers: false).status == 0)
+        #expect(try await run(command, "off", hasHelpers: false).status == 0)
+    }
+
+    @Test("info says what the wall is like on this machine, without pictures too")
+    func posture() async throws {
+        let dipper = try await Dipper()
+        let text = try await dipper.run("info", "--isolation", "required")
+        #expect(text.status == 0 && text.lines.count == 1)
+        #expect(text.text.hasPrefix("isolation: '/proc/self/exe' decodes; the wall is complete"))
+        let json = try await dipper.run("info", PictureFiles.photo.path, "--isolation", "preferred", "--json")
+        #expect(json.calls.count == 2 && json.calls[0]["width"] == 900)
+        #expect(json.calls[1]["isolation", "program", "complete"] == ["preferred", "/proc/self/exe", true])
+        let missing = try await Dipper.run(
+            ["info", "--isolation", "required", "--cache-dir", dipper.path], environment: ["DIPPER_DECODER": "1"])
+        #expect(missing.status == 1 && missing.text.hasPrefix("isolation: missing: "))
+        #expect(try await dipper.run("info").status == 64)
+        #expect(try await dipper.run("info", "--isolation", "perhaps").status == 64)
+    }
+}
