@@ -153,7 +153,8 @@ extension CodecRegistry {
     func cost(of data: Data, _ options: DecodeOptions, isProcessed: Bool) -> Int {
         do throws(DipperError) {
             // The header is not read by a library in this program if the picture is decoded apart.
-            let decoder = if options.isolation == .off { try? decoder(for: data) } else { nil as (any ImageDecoder)? }
+            let known = try? decoder(for: data)
+            let decoder = known.flatMap { isolation(of: $0, options) == .off ? $0 : nil }
             let info = if let decoder { try decoder.info(of: data) } else { try ImageInfo(data) }
             guard let size = info.size else { return data.count }
             let second = try isProcessed ? (options.target?.size(for: size) ?? size).byteCount() : 0
