@@ -47,8 +47,6 @@ deep = numpy.asarray(photo("dragonfly.jpg", (64, 48))).astype(int) * 257
 encode("ten-bits", png(deep, 16, 2), "-b", "10")
 encode("twelve-bits", png(deep, 16, 2), "-b", "12")
 encode("profile", coffee, icc_profile=profiles.rgb("Wide", profiles.WIDE, profiles.gamma(2.2)))
-encode("p3", coffee, "--colour_primaries", "12", "--transfer_characteristic", "13",
-       change=lambda picture: profiles.into_srgb(picture, profiles.P3, profiles.linear))
 
 def box(kind, *parts):
     data = b"".join(parts)
@@ -70,7 +68,7 @@ def coded(picture):
     return configuration, data[data.index(b"mdat") + 4:]
 
 
-def save(name, items, properties, uses, references=()):
+def save(name, items, properties, uses, references=(), change=lambda picture: picture):
     """items: kind and data of each, of which the first is shown; uses: the numbers of the properties of each."""
     entries = [full(b"infe", struct.pack(">HH", i + 1, 0) + kind + b"\0", version=2, flags=int(i > 0))
                for i, (kind, _) in enumerate(items)]
@@ -91,7 +89,7 @@ def save(name, items, properties, uses, references=()):
     kind = box(b"ftyp", b"heic\0\0\0\0mif1heic")
     path = os.path.join(OUT, name + ".heic")
     open(path, "wb").write(kind + meta(len(kind) + len(meta(0)) + 8) + box(b"mdat", *[data for _, data in items]))
-    save_golden(os.path.join(OUT, name + ".rgba"), decoded(path))
+    save_golden(os.path.join(OUT, name + ".rgba"), change(decoded(path)))
 
 
 def extent(width, height):
@@ -118,6 +116,10 @@ for orientation, (quarters, mirror) in TURNS.items():
     turned = [box(b"irot", bytes([quarters]))] + ([box(b"imir", bytes([mirror]))] if mirror is not None else [])
     properties = [extent(128, 64), configuration] + turned
     save(f"orientation-{orientation}", [(b"hvc1", data)], properties, [[1, 0x82] + [0x83 + i for i in range(len(turned))]])
+# Of Display P3, in full range.
+colors = box(b"colr", b"nclx" + struct.pack(">HHHB", 12, 13, 6, 0x80))
+save("p3", [(b"hvc1", data)], [extent(128, 64), configuration, colors], [[1, 0x82, 3]],
+     change=lambda picture: profiles.into_srgb(picture, profiles.P3, profiles.linear))
 grid("grid", 2, 2, (120, 100), 64)
 # For damage.
 encode("tiny", soft_alpha(photo("coffee-cup.jpg", (16, 16))), "-q", "30", has_golden=False)

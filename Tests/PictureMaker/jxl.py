@@ -68,7 +68,7 @@ def animate(name, frames, durations, loops, *options, has_golden=True):
                 save_golden(os.path.join(OUT, f"{name}.{index}.rgba"), picture)
 
 
-animate("moving", moving(), [50, 100, 250], 3, "-d", "0.5")
+animate("moving", moving(), [50, 100, 250], 0, "-d", "0.5")
 animate("floating", floating(), [40, 80, 90], 0, "-d", "0")
 
 # For damage.

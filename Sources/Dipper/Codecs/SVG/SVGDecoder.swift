@@ -22,9 +22,11 @@
         /// librsvg starts the threads that filters need with the first filter.
         public func prepareForIsolation() {
             setenv("RAYON_NUM_THREADS", "1", 1)
-            let filter =
-                #"<filter id="f"><feGaussianBlur stdDeviation="1"/></filter><rect width="9" height="9" filter="url(#f)"/>"#
-            let file = #"<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">\#(filter)</svg>"#
+            // Small blurs need no thread.
+            let file = """
+                <svg xmlns="http://www.w3.org/2000/svg" width="99" height="99">
+                <filter id="f"><feGaussianBlur stdDeviation="9"/></filter><circle r="50" filter="url(#f)"/></svg>
+                """
             _ = try? decode(Data(file.utf8), .init())
             Self.isApart.store(true, ordering: .relaxed)
         }
