@@ -49,7 +49,7 @@ define tell-failures
 		exit $$code; }
 endef
 
-.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench serve server-test fleet gtk gtk-asan redis tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
+.PHONY: deps deps-test deps-bench build run proxy inspector-test gallery gallery-test gallery-bench serve server-test fleet gtk gtk-asan redis full tests test t check steady mutants lean lean-test tsan-all torture powercut soak api lint format tsan asan fuzz bench bench-build bench-quick docs clean
 
 define install
 	@missing=$$(for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || echo $$p; done); \
@@ -117,15 +117,24 @@ fleet: deps-test ## run four image servers, a Redis and an origin, send them a l
 	python3 Samples/ImageServer/fleet.py $(SERVER_FOLDER)/release/ImageServer $(FLEET_OPTIONS)
 
 # A folder of its own, because another trait compiles everything again.
-ALL_TRAITS := --traits GTK,Redis,Tracing,GIF,WebP,AVIF --scratch-path .build-traits
-TRAIT_PACKAGES := $(GALLERY_PACKAGES) libhiredis-dev
+ALL_FORMATS := GIF,WebP,AVIF,HEIC,JXL,SVG
+FORMAT_PACKAGES := libheif-dev libde265-dev libjxl-dev librsvg2-dev
+ALL_TRAITS := --traits GTK,Redis,Tracing,$(ALL_FORMATS) --scratch-path .build-traits
+TRAIT_PACKAGES := $(GALLERY_PACKAGES) libhiredis-dev $(FORMAT_PACKAGES)
+full: F ?= .
+full: deps-test ## build all traits, and run the image tests that match F with all formats
+	$(call install,$(TRAIT_PACKAGES) fonts-dejavu-core)
+	DIPPER_TESTS=DipperTests $(BUILD) $(ALL_TRAITS) --product DipperPackageTests
+	@$(call tell-failures,.build-traits/debug/DipperPackageTests.xctest --testing-library swift-testing \
+		--filter '$(F)' $(TEST_WIDTH))
+
 GTK_BUILD = DIPPER_TESTS=GTK $(BUILD) $(ALL_TRAITS)
 # The tests set the other variables of GTK themselves.
 gtk: F ?= .
 # GTK has one thread.
 gtk: AT_ONCE := 1
 gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their tests that match F on a virtual X server (Xvfb)
-	$(call install,$(GTK_TEST_PACKAGES) libhiredis-dev)
+	$(call install,$(GTK_TEST_PACKAGES) $(TRAIT_PACKAGES))
 	$(GTK_BUILD) --product DipperPackageTests
 	@$(call tell-failures,$(call XVFB,1280x1024) \
 		.build-traits/debug/DipperPackageTests.xctest --testing-library swift-testing --filter '$(F)' $(TEST_WIDTH))
@@ -190,7 +199,7 @@ t: deps-test ## build the tests of one target T (Behaviour), and run those that 
 # Each step runs, whatever became of those before it.
 check: ## run what needs minutes: all tests thrice, sanitizers, fuzzers, kills, power cuts, guides, mutants; list what passed
 	@export DIPPER_CHECK=1; Tests/Steady/check.sh "steady RUNS=3" "steady RUNS=1 LOAD=2" tsan-all asan "fuzz SECONDS=60" "fuzz-c SECONDS=60" \
-		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" inspector-test gallery-test server-test gtk gtk-asan redis docs mutants bench-quick
+		lean-test "powercut STATES=10000" "torture SECONDS=600" "soak MINUTES=10" inspector-test gallery-test server-test gtk gtk-asan redis full docs mutants bench-quick
 
 # A suite that fails now and then proves nothing: a change is merged only if the suite passes every time.
 steady: RUNS ?= 20
@@ -268,20 +277,22 @@ COVERAGE := inline-8bit-counters,pc-table,trace-cmp
 SWIFT_FOLDER = $$(dirname $$(readlink -f $$(command -v $(SWIFT))))
 ASAN_BUILD = DIPPER_TESTS=DipperTests $(BUILD) --build-tests --sanitize=address --scratch-path .build-asan \
 	-Xswiftc -sanitize-coverage=edge,$(COVERAGE) -Xcc -fsanitize-coverage=$(COVERAGE) \
-	-Xlinker $$(ls $(SWIFT_FOLDER)/../lib/clang/*/lib/linux/libclang_rt.fuzzer_no_main-$$(uname -m).a) \
+	--traits $(ALL_FORMATS) -Xlinker $$(ls $(SWIFT_FOLDER)/../lib/clang/*/lib/linux/libclang_rt.fuzzer_no_main-$$(uname -m).a) \
 	-Xlinker -u -Xlinker LLVMFuzzerRunDriver -Xlinker -lstdc++
 
 # Runs only the image tests. leaks.txt suppresses leaks of the test program and of Swift's runtime.
 asan: deps-test ## run the image tests (target DipperTests) under Address Sanitizer
+	$(call install,$(FORMAT_PACKAGES))
 	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
 	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" \
 		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" SWIFT_BACKTRACE=enable=no \
 		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
 # Each fuzzer starts from the tests' pictures of its own format, or from Fuzzing/texts. Two fuzzers run at a time.
-FUZZ_TARGETS ?= header jpeg png apng gif webp avif encode dataURL fields contentRange cacheControl record messages
+FUZZ_TARGETS ?= header jpeg png apng gif webp avif heic jxl svg encode dataURL fields contentRange cacheControl record messages
 fuzz: SECONDS ?= 20
 fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
+	$(call install,$(FORMAT_PACKAGES))
 	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
 	@cd Fuzzing && mkdir -p findings && printf '%s\n' $(FUZZ_TARGETS) | xargs -P 2 -I TARGET bash -c ' \
 		mkdir -p .fuzz/TARGET && DIPPER_FUZZ=TARGET SWIFT_BACKTRACE=enable=no ../.build-asan/debug/DipperFuzz \

@@ -27,6 +27,9 @@ let package = Package(
         .trait(name: "GIF", description: "GIF by giflib"),
         .trait(name: "WebP", description: "WebP by libwebp"),
         .trait(name: "AVIF", description: "AVIF by libavif"),
+        .trait(name: "HEIC", description: "HEIC by libheif"),
+        .trait(name: "JXL", description: "JPEG XL by libjxl"),
+        .trait(name: "SVG", description: "SVG by librsvg"),
         .trait(name: "GTK", description: "The product DipperGTK: pictures in GTK 4"),
         .trait(name: "Redis", description: "The product DipperRedis: a tier that machines share, on Redis or Valkey"),
         .trait(name: "Tracing", description: "The product DipperTracing: traces by swift-distributed-tracing"),
@@ -65,6 +68,10 @@ let package = Package(
         .systemLibrary(name: "CWebP", pkgConfig: "libwebp", providers: [.apt(["libwebp-dev"])]),
         // libavif's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
         .systemLibrary(name: "CAVIF", providers: [.apt(["libavif-dev"])]),
+        // The formats below are left out by default. libheif is told of a decoder that uses libde265 without its threads.
+        .systemLibrary(name: "CHEIF", providers: [.apt(["libheif-dev", "libde265-dev"])]),
+        .systemLibrary(name: "CJXL", providers: [.apt(["libjxl-dev"])]),
+        .systemLibrary(name: "CRSVG", pkgConfig: "librsvg-2.0", providers: [.apt(["librsvg2-dev"])]),
         // hiredis's pkg-config file contains flags that SwiftPM rejects, so it is not named here.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CSSL", pkgConfig: "libssl", providers: [.apt(["libssl-dev"])]),
@@ -92,6 +99,9 @@ let package = Package(
                 .target(name: "CGIF", condition: .when(traits: ["GIF"])),
                 .target(name: "CWebP", condition: .when(traits: ["WebP"])),
                 .target(name: "CAVIF", condition: .when(traits: ["AVIF"])),
+                .target(name: "CHEIF", condition: .when(traits: ["HEIC"])),
+                .target(name: "CJXL", condition: .when(traits: ["JXL"])),
+                .target(name: "CRSVG", condition: .when(traits: ["SVG"])),
             ]),
         .target(name: "DipperTesting", dependencies: ["Dipper", "DipperData"]),
         .target(name: "DipperInspector", dependencies: ["Dipper", "DipperData", "ProcessShims"]),

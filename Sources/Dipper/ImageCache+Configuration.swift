@@ -37,8 +37,8 @@ extension ImageCache {
         /// `DipperError.imageTooLarge`.
         public var limits = DecodeLimits()
         /// Whether helper processes decode the pictures, behind a wall; at most as many as ``decodingThreads``. By
-        /// default the program decodes them itself. See ``Isolation``.
-        public var isolation = Isolation.off
+        /// default they decode HEIC, JPEG XL and SVG, and the program decodes the rest itself. See ``Isolation``.
+        public var isolation = Isolation.automatic
         /// The program of the helper processes; `nil` for the one that is found. See ``Isolation``.
         public var decoderProgram: URL?
         /// The number of threads that decode and process; by default the number of active cores, at most eight. Urgent

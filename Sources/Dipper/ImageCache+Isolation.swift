@@ -114,7 +114,12 @@ private final class DecoderLoop: Sendable {
     func run() -> Never {
         // What reads files when it is first used is used before the wall stands.
         _ = (DecodeOptions.cores, PixelRegions.pageSize)
-        let wall = dipper_build_wall(DecoderProcess.lifelineNumber)
+        let wall = dipper_build_wall(
+            DecoderProcess.lifelineNumber,
+            { loop in
+                guard let loop else { return }
+                Unmanaged<DecoderLoop>.fromOpaque(loop).takeUnretainedValue().codecs.prepareForIsolation()
+            }, Unmanaged.passUnretained(self).toOpaque())
         guard DecoderGreeting.packet(wall, codecs.decoderNames).send(to: socket) else { _exit(1) }
         var animations: [Animation] = []
         while let (packet, files) = next() {

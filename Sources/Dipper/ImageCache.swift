@@ -93,7 +93,8 @@ public final class ImageCache: Sendable {
                 metadata: ["key": "\(redaction.text(key))", "error": "\(redaction.sentence("\(error)"))"])
         }
         data.isolateOthers(configuration.decodeOptions)
-        guard configuration.isolation != .off else { return }
+        let isApart = configuration.isolation != .automatic || configuration.codecs.isolatesFormats
+        guard configuration.isolation != .off, isApart else { return }
         // The first picture finds a helper, and what is missing is said.
         _ = objects.workers.run { [logger] in
             let posture = configuration.isolationPosture

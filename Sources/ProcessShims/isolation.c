@@ -282,16 +282,18 @@ static int drop_capabilities(void) {
     return syscall(__NR_capset, &header, none) ? errno : 0;
 }
 
-struct dipper_wall dipper_build_wall(int pipe) {
+struct dipper_wall dipper_build_wall(int pipe, void (*prepare)(void *), void *argument) {
     struct dipper_wall wall = {0};
     /* What the program has opened before, such as a log. */
     if (syscall(__NR_close_range, pipe + 1, ~0U, 0)) wall.limits = errno;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) wall.privileges = errno;
-    int error = limit_self(pipe);
-    if (error) wall.limits = error;
     wall.files = forbid_files();
-    error = drop_capabilities();
+    int error = drop_capabilities();
     if (error) wall.privileges = error;
+    /* Threads that it starts have no more rights than this one. */
+    prepare(argument);
+    error = limit_self(pipe);
+    if (error) wall.limits = error;
     wall.calls = forbid_calls(pipe + 1);
     return wall;
 }

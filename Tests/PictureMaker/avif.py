@@ -15,13 +15,6 @@ def video_light(v):
     return numpy.where(v < 0.081, v / 4.5, ((v + 0.099) / 1.099) ** (1 / 0.45))
 
 
-def into_srgb(picture, primaries, light):
-    pixels = numpy.asarray(picture.convert("RGBA")).astype(float) / 255
-    matrix = numpy.linalg.inv(profiles.to_xyz(profiles.BT709)) @ profiles.to_xyz(primaries)
-    pixels[..., :3] = profiles.srgb(light(pixels[..., :3]) @ matrix.T)
-    return (pixels * 255).round()
-
-
 def path(name):
     return os.path.join(OUT, name + ".avif")
 
@@ -54,9 +47,9 @@ for orientation in range(1, 9):
     save(f"orientation-{orientation}", photo("coffee-cup.jpg", (24, 17)), exif=exif(orientation))
 encode("ten-bits", coffee, "-d", "10")
 encode("twelve-bits-alpha", soft_alpha(coffee), "-d", "12", "-y", "420")
-encode("p3", coffee, "--cicp", "12/13/6", change=lambda picture: into_srgb(picture, profiles.P3, profiles.linear))
+encode("p3", coffee, "--cicp", "12/13/6", change=lambda picture: profiles.into_srgb(picture, profiles.P3, profiles.linear))
 encode("bt2020", coffee, "-d", "10", "--cicp", "9/14/9",
-       change=lambda picture: into_srgb(picture, profiles.BT2020, video_light))
+       change=lambda picture: profiles.into_srgb(picture, profiles.BT2020, video_light))
 encode("pq", coffee, "-d", "10", "--cicp", "9/16/9", change=None)
 encode("cropped", coffee, "--crop", "10,8,40,30", "-y", "420", change=lambda picture: picture.crop((10, 8, 50, 38)))
 encode("grid", photo("coffee-cup.jpg", (128, 128)), "-g", "2x2")

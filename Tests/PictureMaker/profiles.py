@@ -28,6 +28,13 @@ def linear(v):
     return numpy.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
 
 
+def into_srgb(picture, primaries, light):
+    pixels = numpy.asarray(picture.convert("RGBA")).astype(float) / 255
+    matrix = numpy.linalg.inv(to_xyz(BT709)) @ to_xyz(primaries)
+    pixels[..., :3] = srgb(light(pixels[..., :3]) @ matrix.T)
+    return (pixels * 255).round()
+
+
 def fixed(*values):
     return b"".join(struct.pack(">i", round(value * 65536)) for value in values)
 

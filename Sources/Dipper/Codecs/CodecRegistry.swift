@@ -24,7 +24,8 @@ public struct CodecRegistry: Sendable {
         encoders = []
     }
 
-    /// A registry with JPEG and PNG, also animated, and with GIF, WebP and AVIF as the package's traits say.
+    /// A registry with JPEG and PNG, also animated, and with GIF, WebP, AVIF, HEIC, JPEG XL and SVG as the package's traits
+    /// say.
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
@@ -39,6 +40,16 @@ public struct CodecRegistry: Sendable {
         #endif
         #if AVIF
             registry.register(AVIFDecoder())
+            registry.register(AVIFEncoder())
+        #endif
+        #if HEIC
+            registry.register(HEICDecoder())
+        #endif
+        #if JXL
+            registry.register(JPEGXLDecoder())
+        #endif
+        #if SVG
+            registry.register(SVGDecoder())
         #endif
         registry.register(PNGDecoder())
         registry.register(PNGEncoder())
@@ -99,6 +110,7 @@ public struct CodecRegistry: Sendable {
         var options = options
         options.target = options.target?.pixels(at: options.scale)
         try options.target?.check()
+        options.isolation = isolation(of: decoder, options)
         let name = Self.name(of: decoder)
         guard let helpers = try DecoderPool.of(name, options) else { return try decoder.decode(data, options) }
         do throws(DipperError) {
@@ -109,6 +121,19 @@ public struct CodecRegistry: Sendable {
             guard error == .notIsolated, options.isolation == .preferred else { throw error }
             return try decoder.decode(data, options)
         }
+    }
+
+    /// Whether a decoder runs in a helper: as the options say, or with ``Isolation/automatic`` as its format asks for.
+    func isolation(of decoder: any ImageDecoder, _ options: DecodeOptions) -> Isolation {
+        options.isolation == .automatic ? decoder.isolation : options.isolation
+    }
+
+    /// Whether pictures of a format are decoded apart unless the program says otherwise.
+    var isolatesFormats: Bool { decoders.contains { $0.isolation != .off } }
+
+    /// Does what the decoders need before a helper's wall stands.
+    func prepareForIsolation() {
+        for decoder in decoders { decoder.prepareForIsolation() }
     }
 
     /// By which the program and a helper know that they mean the same decoder.

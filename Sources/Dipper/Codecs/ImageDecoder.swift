@@ -18,6 +18,14 @@ public protocol ImageDecoder: Sendable {
     /// The format that the decoder reads.
     var format: ImageFormat { get }
 
+    /// How pictures of the format are decoded with ``Isolation/automatic``: the default is `.off`, in the program. Formats
+    /// whose libraries are attacked the most have `.preferred`.
+    var isolation: Isolation { get }
+
+    /// Starts the threads that the decoder's library needs, in a helper process before its wall is closed: behind it, none
+    /// can be started. Files are out of reach already. The default does nothing.
+    func prepareForIsolation()
+
     /// Returns whether a file with these first bytes has the decoder's format. The default asks
     /// ``ImageFormat/init(sniffing:)``.
     /// - Parameter start: the first 4096 bytes, or all bytes if there are fewer.
@@ -43,6 +51,8 @@ public protocol ImageDecoder: Sendable {
 }
 
 extension ImageDecoder {
+    public var isolation: Isolation { .off }
+    public func prepareForIsolation() {}
     public func recognizes(_ start: Data) -> Bool { ImageFormat(sniffing: start) == format }
     public func info(of data: Data) throws(DipperError) -> ImageInfo { try ImageInfo(data) }
     public func frames(of data: Data, _ options: DecodeOptions) throws(DipperError) -> (any FrameDecoder)? { nil }

@@ -76,9 +76,9 @@ struct FrameRun {
 /// options.background = .black                         // JPEG has no transparency
 /// ```
 public struct EncodeOptions: Sendable, Hashable {
-    /// The quality from 0 to 1, for lossy formats: JPEG and lossy WebP.
+    /// The quality from 0 to 1, for lossy formats: JPEG, and WebP and AVIF unless they are lossless.
     public var quality = 0.85
-    /// Whether to encode WebP without loss. Other encoders ignore this option.
+    /// Whether to encode WebP and AVIF without loss. Other encoders ignore this option.
     public var isLossless = false
     /// The colour under transparent pictures in formats without transparency. Its own alpha does not count.
     public var background = Color.white

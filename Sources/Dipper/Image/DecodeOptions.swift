@@ -31,7 +31,7 @@ public struct DecodeOptions: Sendable {
     /// The limits on what one decode may use.
     public var limits = DecodeLimits()
     /// Whether helper processes decode the picture, behind a wall.
-    public var isolation = Isolation.off
+    public var isolation = Isolation.automatic
     /// The program of the helper processes; `nil` for the one that is found. See ``Isolation``.
     public var decoderProgram: URL?
     /// A closure that the decoder calls between rows; if it returns `true`, the decode ends with
@@ -86,6 +86,9 @@ public struct DecodeOptions: Sendable {
 /// configuration.isolation = .required
 /// ```
 public enum Isolation: Sendable, Hashable {
+    /// Pictures are decoded as with ``preferred`` if their format asks for it by ``ImageDecoder/isolation``, as HEIC,
+    /// JPEG XL and SVG do, and as with ``off`` if not.
+    case automatic
     /// Pictures are decoded by helpers behind a complete wall, or fail with `DipperError.notIsolated`.
     case required
     /// Pictures are decoded by helpers as far as the system can: behind an incomplete wall if a part is missing, and in

@@ -91,7 +91,7 @@ final class ImageStep: ObjectStep {
 
     func early(isCancelled: @escaping @Sendable () -> Bool) -> (any EarlyMaking)? {
         guard before == nil || isWholePath, options.options.extractor == nil, place == nil,
-            tools.isolation == .off
+            tools.isolation == .off || tools.isolation == .automatic
         else { return nil }
         return EarlyDecode(tools.codecs, decodeOptions(for: .bytes(Data()), isCancelled: isCancelled))
     }
@@ -161,8 +161,9 @@ extension CodecRegistry {
     func cost(of data: Data, _ options: DecodeOptions, isProcessed: Bool) -> Int {
         do throws(DipperError) {
             // The header is not read by a library in this program if the picture is decoded apart.
-            let isApart = options.isolation != .off
-            let decoder = isApart ? nil : try? decoder(for: data)
+            let known = try? decoder(for: data)
+            let isApart = known.map { isolation(of: $0, options) != .off } ?? false
+            let decoder = isApart ? nil : known
             let info = if let decoder { try decoder.info(of: data) } else { try ImageInfo(data) }
             guard let size = info.size else { return data.count }
             let result = try (options.target?.size(for: size) ?? size).byteCount()

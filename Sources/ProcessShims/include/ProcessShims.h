@@ -113,4 +113,4 @@ struct dipper_wall {
 
 /* Builds the wall around this process, for good. The process ends when the other end of the pipe is closed. The pipe and
    the descriptors below it cannot be closed any more. */
-struct dipper_wall dipper_build_wall(int pipe);
+struct dipper_wall dipper_build_wall(int pipe, void (*prepare)(void *), void *argument);

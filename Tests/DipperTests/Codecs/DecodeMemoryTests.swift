@@ -21,6 +21,8 @@ struct DecodeMemoryTests {
             "apng/keep-over.png", "apng/interlaced.png", "apng/linear-turned.png", "gif/still.gif", "gif/restore.gif",
             "webp/lossy.webp", "webp/moving.webp", "webp/tiny-lossless.webp",
             "avif/grey.avif", "avif/alpha.avif", "avif/grid.avif", "avif/moving.avif",
+            "heic/grid.heic", "heic/ten-bits.heic", "jxl/lossy.jxl", "jxl/alpha.jxl", "jxl/moving.jxl",
+            "svg/shapes.svg",
         ].filter(Pictures.isReadable))
     func oneNumber(_ name: String) throws {
         let data = try Pictures.data(name)

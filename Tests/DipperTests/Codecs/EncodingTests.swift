@@ -13,7 +13,7 @@ import Testing
 
     @Test(
         "without loss come back as they were, with alpha only where there is some",
-        arguments: [(ImageFormat.png, 1, 1), (.png, 45, 31), (.png, 300, 7), (.webp, 40, 30)]
+        arguments: [(ImageFormat.png, 1, 1), (.png, 45, 31), (.png, 300, 7), (.webp, 40, 30), (.avif, 40, 30)]
             .filter { codecs.writable.contains($0.0) }, [true, false])
     func withoutLoss(_ file: (format: ImageFormat, width: Int, height: Int), isOpaque: Bool) throws {
         let image = try TestPicture.waves(file.width, file.height, opaque: isOpaque).image()
@@ -42,7 +42,7 @@ import Testing
 
     @Test(
         "are nearer and larger with a higher quality",
-        arguments: [(ImageFormat.jpeg, 0.5), (.webp, 3.3)].filter { codecs.writable.contains($0.0) })
+        arguments: [(ImageFormat.jpeg, 0.5), (.webp, 3.3), (.avif, 1)].filter { codecs.writable.contains($0.0) })
     func quality(_ format: ImageFormat, _ best: Double) throws {
         let image = try Self.codecs.decode(Pictures.data("jpeg/444.jpg"))
         var last = (error: Double.infinity, count: 0)
@@ -79,7 +79,7 @@ import Testing
 
     @Test(
         "with too large a side, without frames, or with what the format cannot hold are refused",
-        arguments: [(ImageFormat.png, Int.max), (.jpeg, 65_500), (.gif, 65_535), (.webp, 16_383)]
+        arguments: [(ImageFormat.png, Int.max), (.jpeg, 65_500), (.gif, 65_535), (.webp, 16_383), (.avif, 65_536)]
             .filter { codecs.writable.contains($0.0) })
     func refused(_ format: ImageFormat, _ longest: Int) throws {
         let encoder = try Self.codecs.encoder(for: format)
@@ -98,7 +98,7 @@ import Testing
             ([], 0), ([one, other], 0), ([one], format == .png ? 1 << 31 : 70_000),
         ]
         if format != .gif { refused.append(([long, one], 0)) }
-        if format == .jpeg { refused.append(([one], 0)) }
+        if format == .jpeg || format == .avif { refused.append(([one], 0)) }
         for (frames, loops) in refused {
             #expect(throws: DipperError.unencodable) { try encoder.encode(frames, loopCount: loops, .init()) }
         }

@@ -58,6 +58,20 @@ struct PictureCase: CustomTestStringConvertible {
             ("grid", 3),
         ] + (1...8).map { ("orientation-\($0)", 3) }
 
+    // libheif's own program makes what is compared with, and libjxl's and librsvg's theirs.
+    private static let heic =
+        [
+            ("half-chroma", 0), ("full-chroma", 0), ("grey", 0), ("odd", 0), ("lossless", 0), ("alpha", 1), ("grid", 0),
+            ("ten-bits", 1), ("twelve-bits", 1), ("profile", 5), ("p3", 4),
+        ] + (1...8).map { ("orientation-\($0)", 0) }
+    private static let jpegXL =
+        [
+            ("lossy", 1), ("lossless", 0), ("modular", 1), ("progressive", 1), ("container", 1), ("alpha", 1),
+            ("alpha-lossless", 1), ("multiplied-alpha", 3), ("grey", 0), ("grey-lossy", 1), ("profile", 5),
+            ("profile-lossy", 8), ("made-of-jpeg", 1),
+        ] + (1...8).map { ("orientation-\($0)", 1) }
+    private static let svg = [("shapes", 1), ("filter", 1), ("inside", 1), ("opaque", 0)]
+
     /// Gamma, primaries and profiles are brought to sRGB by tables of eight bits on both sides, which versions of
     /// Little CMS round differently.
     private static let colors =
@@ -69,6 +83,9 @@ struct PictureCase: CustomTestStringConvertible {
     static let stills =
         png + jpeg + colors + webP.flatMap { PictureCase.all("webp", "webp", within: $0.1, [$0.0]) }
         + avif.flatMap { PictureCase.all("avif", "avif", within: $0.1, [$0.0]) }
+        + heic.flatMap { PictureCase.all("heic", "heic", within: $0.1, [$0.0]) }
+        + jpegXL.flatMap { PictureCase.all("jxl", "jxl", within: $0.1, [$0.0]) }
+        + svg.flatMap { PictureCase.all("svg", "svg", within: $0.1, [$0.0]) }
 
     @Test("look as Pillow decodes them", arguments: stills)
     func still(_ test: PictureCase) throws {
@@ -118,6 +135,8 @@ struct PictureCase: CustomTestStringConvertible {
         .init("webp/floating.webp", within: 1, durations: [40, 0, 90], loopCount: 0),
         .init("avif/moving.avif", within: 4, durations: [50, 100, 250], loopCount: 0),
         .init("avif/floating.avif", within: 4, durations: [40, 80, 90], loopCount: 0),
+        .init("jxl/moving.jxl", within: 1, durations: [50, 100, 250], loopCount: 0),
+        .init("jxl/floating.jxl", within: 1, durations: [40, 80, 90], loopCount: 0),
     ]
 
     @Test(
@@ -149,7 +168,11 @@ struct PictureCase: CustomTestStringConvertible {
             ("webp/lossy.webp", (21, 16, .stretch), (21, 16), 6),
             ("webp/lossless.webp", (21, 16, .stretch), (21, 16), 6),
             ("webp/turned.webp", (1000, 21, .fit), (16, 21), 6), ("webp/lossy.webp", (126, 94, .stretch), (126, 94), 6),
-            ("avif/tall.avif", (21, 21, .fit), (3, 21), 6), ("jpeg/orientation-6.jpg", (10, 100, .fit), (10, 15), 7),
+            ("avif/tall.avif", (21, 21, .fit), (3, 21), 6), ("heic/odd.heic", (21, 16, .stretch), (21, 16), 0),
+            ("heic/orientation-6.heic", (20, 20, .fit), (10, 20), 0),
+            ("jxl/lossy.jxl", (21, 16, .stretch), (21, 16), 0),
+            ("jxl/alpha.jxl", (100, 16, .fit), (21, 16), 1), ("jxl/orientation-6.jxl", (10, 100, .fit), (10, 14), 0),
+            ("svg/shapes.svg", (16, 12, .fit), (16, 12), 6), ("jpeg/orientation-6.jpg", (10, 100, .fit), (10, 15), 7),
         ].filter { Pictures.isReadable($0.0) } as [(String, (Int, Int, TargetSize.Mode), (Int, Int), Double)])
     func targets(
         _ path: String, _ wanted: (width: Int, height: Int, mode: TargetSize.Mode), _ size: (Int, Int), _ mean: Double
@@ -189,11 +212,12 @@ struct PictureCase: CustomTestStringConvertible {
             ("jpeg/large.jpg", 19), ("jpeg/large-progressive.jpg", 26), ("jpeg/cmyk-profile.jpg", 4),
             ("png/rgb8.png", 2), ("png/rgb8-interlaced.png", 2), ("apng/keep-over.png", 2), ("gif/keep.gif", 2),
             ("webp/lossy.webp", 2),
-            ("webp/lossless.webp", 2), ("webp/moving.webp", 2), ("avif/tall.avif", 4),
+            ("webp/lossless.webp", 2), ("webp/moving.webp", 2), ("avif/tall.avif", 4), ("heic/grid.heic", 6),
+            ("jxl/large.jxl", 4), ("svg/shapes.svg", 3),
         ].filter { Pictures.isReadable($0.0) })
     func cancelled(_ path: String, _ least: Int) throws {
         let asked = Box(0)
-        var options = DecodeOptions()
+        var options = DecodeOptions.with { $0.isolation = .off }
         options.isCancelled = {
             asked.update { $0 += 1 }
             return false

@@ -127,7 +127,7 @@ extension DecodeOptions {
 
     static func cancelled(after count: Int) -> DecodeOptions {
         let calls = Box(0)
-        var options = DecodeOptions()
+        var options = DecodeOptions.with { $0.isolation = .off }
         options.isCancelled = {
             calls.update { calls in
                 calls += 1

@@ -25,7 +25,7 @@ import Testing
     }
 
     private static let moving = [
-        "gif/keep.gif", "gif/mixed.gif", "webp/moving.webp", "avif/moving.avif", "apng/keep-over.png",
+        "gif/keep.gif", "gif/mixed.gif", "webp/moving.webp", "avif/moving.avif", "jxl/moving.jxl", "apng/keep-over.png",
         "apng/restore-source.png",
     ].filter(Pictures.isReadable)
 

@@ -29,7 +29,7 @@ public struct ImageInfo: Sendable, Hashable {
     /// The colours that a PNG states by `cICP`, and whether `sRGB` is there.
     var codedColor: CodedColor?
     var isSRGB = false
-    /// Whether there is a complete frame of an animated PNG.
+    /// Whether there is a complete frame of an animated PNG, or a JPEG XL has frames.
     var isAnimation = false
 
     /// Creates a description with a format and a size; the other properties have their defaults.
@@ -43,8 +43,8 @@ public struct ImageInfo: Sendable, Hashable {
     /// For most files the first bytes are enough. The whole file may be needed for the number of frames, the
     /// orientation of WebP, the directory of tiff, and the header of mp4 and mov.
     ///
-    /// The size is not read for svg, pdf, webm, JPEG 2000 and BigTIFF. An icon has the size of its largest picture, a film that of
-    /// its first video track.
+    /// The size is not read for pdf, webm, JPEG 2000 and BigTIFF. An icon has the size of its largest picture, a film that of
+    /// its first video track, and an svg that of its `width` and `height`, or else of its `viewBox`.
     ///
     /// ```swift
     /// let info = try ImageInfo(bytes)
@@ -76,6 +76,7 @@ public struct ImageInfo: Sendable, Hashable {
             case .ico: try readICO(file)
             case .jpegXL: try readJPEGXL(file)
             case .mp4, .mov: try readMP4(file)
+            case .svg: try readSVG(file)
             default: nil
             }
         guard let stored else { return }

@@ -41,7 +41,8 @@ extension ImageInfo {
             if try bits.flag() { _ = try Self.readSize(&bits) }
             // The header of a preview and all that follows it are not read.
             if try bits.flag() { return }
-            if try bits.flag() { loopCount = try Self.readLoopCount(&bits) }
+            isAnimation = try bits.flag()
+            if isAnimation { loopCount = try Self.readLoopCount(&bits) }
         }
         let isFloat = try bits.flag()
         bitDepth =
