@@ -18,12 +18,13 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
-        // The signatures. libcrypto is there already, for the cache.
-        .systemLibrary(name: "CServerCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        // Signatures and entity tags. Both libraries are there already, for the cache.
+        .systemLibrary(
+            name: "CServerHashes", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev", "libxxhash-dev"])]),
         .executableTarget(
             name: "ImageServer",
             dependencies: dipper + [
-                "CServerCrypto",
+                "CServerHashes",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),

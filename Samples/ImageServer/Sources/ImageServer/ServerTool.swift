@@ -13,7 +13,7 @@
 // | `PictureQuery.swift`, `Signer.swift` | the path of a picture, and its signature |
 // | `PictureService.swift` | makes pictures and prefetches them, by an `ImageCache`; refuses work beyond a limit |
 // | `Refusal.swift` | the statuses of failures |
-// | `SlowClients.swift` | ends the connections of clients that take nothing |
+// | `Connections.swift` | runs connections on their event loops, and ends those of clients that take nothing |
 // | `PrometheusMetrics.swift` | the figures of the cache and the server |
 
 import ArgumentParser
