@@ -25,7 +25,7 @@ struct Compare: AsyncParsableCommand {
         Revalidation(), Observing(),
         PeakMemory(),
         LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
-        Scaling(),
+        Scaling(), Serving(),
     ]
     /// The comparisons of a quick run.
     private static let quick: Set = [
