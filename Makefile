@@ -19,7 +19,7 @@ TEST_BUILD := DIPPER_TESTS=all $(BUILD)
 
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 SOURCES := Package.swift Sources Tests Samples Benchmarks/Package.swift Benchmarks/Sources Benchmarks/GalleryBench \
-	Benchmarks/peers/AsyncHTTPClient/Package.swift Benchmarks/peers/AsyncHTTPClient/Sources Fuzzing
+	Benchmarks/SharingBench Benchmarks/peers/AsyncHTTPClient/Package.swift Benchmarks/peers/AsyncHTTPClient/Sources Fuzzing
 # The packages that the library links, that the tests run against, and that the benchmarks compare with.
 BUILD_PACKAGES := pkg-config libcurl4-openssl-dev libssl-dev libmnl-dev libsqlite3-dev libxxhash-dev zlib1g-dev \
 	libzstd-dev libbrotli-dev libpng-dev libjpeg-dev liblcms2-dev libpixman-1-dev libgif-dev libwebp-dev libavif-dev
@@ -31,7 +31,7 @@ GTK_TEST_PACKAGES := $(GALLERY_TEST_PACKAGES) at-spi2-core dbus python3-gi gir1.
 # gdb shows the stacks of tests that hang.
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
-	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev python3-dev zlib1g-dev
+	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev python3-dev zlib1g-dev libhiredis-dev redis-server wrk
 
 # Hundreds of tests at once would exceed their time limits on two cores.
 AT_ONCE := 16
@@ -111,10 +111,11 @@ server-test: deps-test ## test the ImageServer sample
 	$(SERVER_BUILD) --build-tests
 	@$(call tell-failures,$(SERVER_FOLDER)/debug/ImageServerPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
-fleet: deps-test ## run four image servers, a Redis and an origin, send them a load and failures, and print a table
+fleet: deps-test ## run four image servers, a Redis and an origin, send them a load and failures, print a table, and draw .run/fleet.svg
 	$(call install,libhiredis-dev redis-server)
 	$(SERVER_BUILD) -c release --product ImageServer
-	python3 Samples/ImageServer/fleet.py $(SERVER_FOLDER)/release/ImageServer $(FLEET_OPTIONS)
+	mkdir -p .run
+	python3 Samples/ImageServer/fleet.py $(SERVER_FOLDER)/release/ImageServer --timeline .run/fleet.svg $(FLEET_OPTIONS)
 
 # A folder of its own, because another trait compiles everything again.
 ALL_FORMATS := GIF,WebP,AVIF,HEIC,JXL,SVG
@@ -243,7 +244,7 @@ lint: deps ## check the format of the sources, the order of their folders, the s
 	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Structure/layers.py
-	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Benchmarks/GalleryBench Tests
+	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Benchmarks/GalleryBench Benchmarks/SharingBench Tests
 	python3 Tests/Structure/figures.py README.md Benchmarks/RESULTS.md
 	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/* Samples/ImageServer/Tests/*
 	$(call API,--check)
@@ -339,6 +340,8 @@ bench-quick: deps-test ## measure the most important ratios in two minutes, besi
 bench: deps-bench ## compare speed with other libraries and programs, and write Benchmarks/RESULTS.md
 	$(BENCH_BUILD)
 	cd Benchmarks/peers/AsyncHTTPClient && $(BUILD) -c release
+	$(SERVER_BUILD) -c release --product ImageServer
+	$(call ENTER,Benchmarks/SharingBench) && $(BUILD) -c release
 	cd Benchmarks && .build/release/dipper-bench
 
 docs: deps ## build the reference and the guides of the modules into docs-build
@@ -349,5 +352,5 @@ docs: deps ## build the reference and the guides of the modules into docs-build
 
 clean:
 	rm -rf .build .build-tsan .build-asan .build-lean .build-traits .build-gtk-asan .run .mutants docs-build Benchmarks/.build Benchmarks/.work \
-		Benchmarks/peers/AsyncHTTPClient/.build Fuzzing/.fuzz \
+		Benchmarks/peers/AsyncHTTPClient/.build Benchmarks/SharingBench/.build Fuzzing/.fuzz \
 		Samples/Gallery/.build Samples/ImageServer/.build

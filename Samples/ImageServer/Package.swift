@@ -1,7 +1,7 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-let dipper: [Target.Dependency] = ["Dipper", "DipperRedis", "SampleServer"].map {
+let dipper: [Target.Dependency] = ["Dipper", "DipperInspector", "DipperRedis", "SampleServer"].map {
     .product(name: $0, package: "Dipper")
 }
 
@@ -18,12 +18,13 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
     targets: [
-        // The signatures. libcrypto is there already, for the cache.
-        .systemLibrary(name: "CServerCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+        // Signatures and entity tags. Both libraries are there already, for the cache.
+        .systemLibrary(
+            name: "CServerHashes", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev", "libxxhash-dev"])]),
         .executableTarget(
             name: "ImageServer",
             dependencies: dipper + [
-                "CServerCrypto",
+                "CServerHashes",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),

@@ -32,7 +32,7 @@ struct Compare: AsyncParsableCommand {
         Revalidation(), Observing(),
         PeakMemory(),
         LinkLoad(), LinkThroughput(), Decoding(), Isolating(), Resizing(), Processing(), Photographs(), Arriving(),
-        Animating(), Scrolling(), Scaling(),
+        Animating(), Scrolling(), Scaling(), Serving(),
     ]
     /// The comparisons of a quick run.
     private static let quick: Set = [

@@ -74,14 +74,14 @@ enum Machine {
             .trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// Returns a value of `/proc/self/status`, in MB of 2^20 bytes.
-    static func memory(_ name: String) throws -> Double {
-        let lines = try String(contentsOfFile: "/proc/self/status", encoding: .utf8).split(separator: "\n")
+    /// Returns a value of the `status` file of a process, in MB of 2^20 bytes.
+    static func memory(_ name: String, of process: String = "self") throws -> Double {
+        let lines = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8).split(separator: "\n")
         guard let line = lines.first(where: { $0.hasPrefix(name + ":") }),
             let kilobytes = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({
                 Double($0)
             })
-        else { throw BenchError("/proc/self/status has no \(name)") }
+        else { throw BenchError("/proc/\(process)/status has no \(name)") }
         return kilobytes / 1_024
     }
 }

@@ -41,7 +41,8 @@ struct ImageServer: Sendable {
                 maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 100))
         let host = options.host.contains(":") ? "[\(options.host)]" : options.host
         let application = Application(
-            router: routes.router(), server: .http1(configuration: http),
+            router: routes.router(),
+            server: HTTPServerBuilder { Connections(channels: HTTP1Channel(responder: $0, configuration: http)) },
             configuration: ApplicationConfiguration(
                 address: .hostname(options.host, port: options.port), backlog: 1024,
                 availableConnectionsDelegate: MaximumAvailableConnections(options.maxConnections, logger: logger)),

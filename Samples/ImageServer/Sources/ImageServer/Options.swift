@@ -51,6 +51,12 @@ struct Options: ParsableArguments {
     @Option(help: ArgumentHelp("The longest that --shared may take to answer.", valueName: "milliseconds"))
     var sharedTimeout = 20
 
+    @Option(
+        help: ArgumentHelp(
+            "Open a page that shows what the cache does, and can change it, on this port of the loopback address; 0 for "
+                + "any free port. Its URL, which has a secret, is printed.", valueName: "port"))
+    var inspect: Int?
+
     @Option(help: ArgumentHelp("The most pixels of a source, in millions.", valueName: "number"))
     var maxPixels = 50
 

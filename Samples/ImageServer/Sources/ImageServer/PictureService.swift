@@ -111,11 +111,12 @@ final class PictureService: Service {
             if query.cuts { processors.append(.crop(width: target.size.width, height: target.size.height)) }
         }
         processors.append(FileKind(format: format, quality: query.quality))
-        return ImageRequest(query.source)
-            .with(\.processors, processors)
-            .with(\.serializer, .format(format, EncodeOptions(quality: query.encodingQuality)))
-            // The call ends when the file is there, so that it is made once for all who ask.
-            .with(\.waitsForDiskWrite, true)
+        var request = ImageRequest(query.source)
+        request.processors = processors
+        request.serializer = .format(format, EncodeOptions(quality: query.encodingQuality))
+        // The call ends when the file is there, so that it is made once for all who ask.
+        request.waitsForDiskWrite = true
+        return request
     }
 
     // MARK: Prefetching

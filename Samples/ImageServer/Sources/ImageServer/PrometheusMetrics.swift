@@ -10,11 +10,17 @@ final class PrometheusMetrics: MetricsFactory, Sendable {
 
     private struct Series: Hashable {
         let name: String
-        let labels: String
+        /// Names and values by turns.
+        private let dimensions: [String]
 
         init(_ name: String, _ dimensions: [(String, String)]) {
             self.name = name
-            labels = dimensions.map { "\($0)=\"\(Self.escaped($1))\"" }.joined(separator: ",")
+            self.dimensions = dimensions.flatMap { [$0, $1] }
+        }
+
+        var labels: String {
+            stride(from: 0, to: dimensions.count, by: 2)
+                .map { "\(dimensions[$0])=\"\(Self.escaped(dimensions[$0 + 1]))\"" }.joined(separator: ",")
         }
 
         private static func escaped(_ text: String) -> String {

@@ -20,6 +20,8 @@ struct Routes: Sendable {
     /// The most paths in one request to prefetch, and the most bytes.
     private static let mostPaths = 1_000
     private static let longestList = 1 << 20
+    /// In bytes; a socket takes as much at once.
+    private static let partSize = 64 << 10
 
     /// Knows on which thread answers are sent.
     struct Context: RequestContext {
@@ -47,11 +49,12 @@ struct Routes: Sendable {
         let begin = ContinuousClock.now
         let path = request.uri.string.drop { $0 == "/" }
         // What makes no sense may have secrets anywhere. The signature opens the path to whoever reads it.
-        var (source, asked) = ("none", "\(path.utf8.count) bytes")
+        var source = "none"
+        var asked: PictureQuery?
         var response: Response
         do throws(Refusal) {
             let query = try query(signed: path)
-            asked = query.logText
+            asked = query
             let picture = try await service.picture(query, as: query.format(for: request.headers[.accept], limits))
             source = picture.source.rawValue
             response = answer(picture, to: request, on: eventLoop)
@@ -69,7 +72,7 @@ struct Routes: Sendable {
             metadata: [
                 "status": "\(response.status.code)", "bytes": "\(response.body.contentLength ?? 0)",
                 "from": "\(source)", "ms": "\((time / .milliseconds(1) * 10).rounded() / 10)",
-                "picture": "\(asked)",
+                "picture": "\(asked?.logText ?? "\(path.utf8.count) bytes")",
             ])
         return response
     }
@@ -99,13 +102,14 @@ struct Routes: Sendable {
         return Response(status: .ok, headers: fields, body: Self.body(picture.file, on: eventLoop))
     }
 
-    /// In parts, so that the end is not written before a slow client has taken what comes before it.
+    /// A large one in parts, so that the end is not written before a slow client has taken what comes before it.
     private static func body(_ file: Data, on eventLoop: any EventLoop) -> ResponseBody {
-        ResponseBody(contentLength: file.count) { writer in
+        if file.count <= partSize { return ResponseBody(byteBuffer: ByteBuffer(bytes: file)) }
+        return ResponseBody(contentLength: file.count) { writer in
             var rest = file[...]
             while !rest.isEmpty {
-                try await writer.write(ByteBuffer(bytes: rest.prefix(64 << 10)))
-                rest = rest.dropFirst(64 << 10)
+                try await writer.write(ByteBuffer(bytes: rest.prefix(partSize)))
+                rest = rest.dropFirst(partSize)
                 // The writer learns only there that the socket has not taken all.
                 try await eventLoop.submit {}.get()
             }

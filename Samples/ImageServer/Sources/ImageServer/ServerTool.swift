@@ -13,11 +13,12 @@
 // | `PictureQuery.swift`, `Signer.swift` | the path of a picture, and its signature |
 // | `PictureService.swift` | makes pictures and prefetches them, by an `ImageCache`; refuses work beyond a limit |
 // | `Refusal.swift` | the statuses of failures |
-// | `SlowClients.swift` | ends the connections of clients that take nothing |
+// | `Connections.swift` | runs connections on their event loops, and ends those of clients that take nothing |
 // | `PrometheusMetrics.swift` | the figures of the cache and the server |
 
 import ArgumentParser
 import Dipper
+import DipperInspector
 import Foundation
 import Logging
 import Metrics
@@ -51,6 +52,14 @@ struct Serve: AsyncParsableCommand {
         LoggingSystem.bootstrap { StreamLogHandler.standardError(label: $0) }
         MetricsSystem.bootstrap(PrometheusMetrics.shared)
         let server = try ImageServer(options)
+        let page = try options.inspect.map { port in
+            var page = Inspector.Options()
+            page.port = port
+            let inspector = Inspector(server.service.cache, page)
+            let url = try inspector.start()
+            FileHandle.standardError.write(Data("The cache can be watched at \(url)\n".utf8))
+            return inspector
+        }
         let photographs = options.demo ? try AssetServer(Demo.assets(), port: 0, pace: Pace()) : nil
         try await server.run(until: [.sigterm, .sigint]) { address in
             // The program that started the server may wait for this line.
@@ -61,6 +70,7 @@ struct Serve: AsyncParsableCommand {
             }
             FileHandle.standardOutput.write(Data(text.utf8))
         }
+        await page?.stop()
         await photographs?.stop()
     }
 }

@@ -1,4 +1,4 @@
-import CServerCrypto
+import CServerHashes
 import Foundation
 
 /// The keys that sign the paths of pictures, so that strangers cannot have the server fetch what they like.
@@ -39,10 +39,9 @@ extension Data {
         base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
-    /// A strong entity tag: the beginning of the SHA-256 of the bytes.
+    /// A strong entity tag: a hash of the bytes, made for each answer.
     var entityTag: String {
-        var digest = [UInt8](repeating: 0, count: Int(SHA256_DIGEST_LENGTH))
-        withUnsafeBytes { bytes in _ = SHA256(bytes.baseAddress, bytes.count, &digest) }
-        return "\"\(Data(digest.prefix(16)).base64URL)\""
+        let hash = withUnsafeBytes { XXH3_128bits($0.baseAddress, $0.count) }
+        return "\"\(String(hash.high64, radix: 36))-\(String(hash.low64, radix: 36))\""
     }
 }

@@ -1,4 +1,34 @@
+import HummingbirdCore
+import Logging
 import NIOCore
+
+/// The connections of the server. Their requests are handled on the threads of their event loops, so that an answer from
+/// memory needs no other thread. Nothing there may block.
+struct Connections: ServerChildChannel {
+    let channels: HTTP1Channel
+
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
+        channels.setup(channel: channel, logger: logger)
+    }
+
+    func handle(value: HTTP1Channel.Value, logger: Logger) async {
+        await withTaskExecutorPreference(LoopExecutor(loop: value.channel.eventLoop)) {
+            await channels.handle(value: value, logger: logger)
+        }
+    }
+}
+
+/// Runs tasks on the thread of an event loop.
+private final class LoopExecutor: TaskExecutor {
+    private let loop: any EventLoop
+
+    init(loop: any EventLoop) { self.loop = loop }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+    }
+}
 
 /// Ends a connection whose client takes nothing of what is sent to it.
 ///
