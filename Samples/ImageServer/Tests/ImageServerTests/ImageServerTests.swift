@@ -344,6 +344,24 @@ struct ImageServerTests {
         await origin.stop()
     }
 
+    @Test("with --inspect a page shows what the cache does, at an address of its own")
+    func inspector() async throws {
+        let folder = Folder()
+        let program = try Program(
+            Program.built("ImageServer"),
+            [
+                "serve", "--port", "0", "--inspect", "0", "--folder", folder.path("cache"), "--key-file",
+                try folder.keyFile(),
+            ])
+        let line = try #require(await program.line(with: "The cache can be watched at "))
+        let client = CurlTransport()
+        let page = try await client.answer(line.replacing("The cache can be watched at ", with: ""))
+        #expect(page.status == 200 && page.headers["Content-Type"]?.hasPrefix("text/html") == true)
+        await client.shutdown()
+        program.send(SIGTERM)
+        #expect(await program.status() == 0)
+    }
+
     @Test("on SIGTERM the answer that is being made still comes, and what was made is kept")
     func termination() async throws {
         let (origin, folder) = (try await Origin(), Folder())
