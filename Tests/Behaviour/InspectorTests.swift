@@ -24,8 +24,11 @@ private struct Visitor: Sendable {
     var host: String { "127.0.0.1:\(port)" }
     var token: String { String(page.path.split(separator: "/").first ?? "") }
 
-    static func connect(_ port: Int) throws -> FileHandle {
+    /// - Parameter room: the bytes that the system takes in for a client that does not read; the system's own choice
+    ///   without it.
+    static func connect(_ port: Int, room: Int32? = nil) throws -> FileHandle {
         let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        if var room { setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &room, socklen_t(MemoryLayout<Int32>.size)) }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = UInt16(clamping: port).bigEndian
@@ -85,9 +88,9 @@ private struct Visitor: Sendable {
     }
 
     /// Opens the live part of the page, and returns when it has begun to tell.
-    func open() async throws -> Live {
+    func open(room: Int32? = nil) async throws -> Live {
         try await Self.onThread { [port, token, host] in
-            let connection = try Self.connect(port)
+            let connection = try Self.connect(port, room: room)
             Self.write("GET /\(token)/events HTTP/1.1\r\nHost: \(host)\r\n\r\n", to: connection)
             return Live(connection: connection, begin: Self.read(connection) { $0.contains("data: ") })
         }
@@ -264,6 +267,36 @@ struct InspectorTests {
             }
             #expect(reply.hasPrefix("HTTP/1.1 408 ") && ContinuousClock.now - begin < .seconds(20))
         }
+    }
+
+    @Test("Pages that take nothing, or a few bytes a second, are dropped, and no call of the program waits for them")
+    func slowReaders() async throws {
+        var configuration = DataCache.Configuration()
+        configuration.transport = InstantTransport()
+        configuration.cachePolicy = .bypass
+        let cache = DataCache(configuration)
+        let inspector = Inspector(cache)
+        let visitor = Visitor(page: try inspector.start())
+        var pages: [Visitor.Live] = []
+        for _ in 0..<8 { pages.append(try await visitor.open(room: 4 << 10)) }
+        let (slow, isOver) = (pages[7].connection, Box(false))
+        Thread.detachNewThread {
+            var byte = [UInt8(0)]
+            while !isOver.value, recv(slow.fileDescriptor, &byte, 1, 0) > 0 { usleep(100_000) }
+        }
+        // More than the system holds back for eight clients.
+        var (next, status) = (0, 503)
+        while status == 503 {
+            let tasks = (next..<next + 200).map { cache.getData(url("n\($0)?\(String(repeating: "x", count: 300))")) }
+            for task in tasks { _ = try await task.value }
+            next += 200
+            status = try await visitor.get("events", method: "HEAD").status
+        }
+        #expect(status == 200)
+        withExtendedLifetime(pages) {}
+        isOver.update { $0 = true }
+        await inspector.stop()
+        await cache.shutdown()
     }
 
     @Test("A port that is in use, and an address that is none, are typed errors")

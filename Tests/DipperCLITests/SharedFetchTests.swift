@@ -25,15 +25,14 @@ struct SharedFetchTests {
         let holder = try dipper.start(["get", url])
         await dipper.server.waitForStalls(1)
         let target = try #require(URL(string: url))
-        let others = (0..<3).map { _ in
-            DataCache(.init(directory: dipper.folder.url.appendingPathComponent("cache")))
-        }
+        // Longer than the test may take: nobody fetches because the holder is slow.
+        var configuration = DataCache.Configuration(directory: dipper.folder.url.appendingPathComponent("cache"))
+        (configuration.leases.patience, configuration.leases.longestWait) = (.seconds(3_600), .seconds(3_600))
+        let others = (0..<3).map { [configuration] _ in DataCache(configuration) }
         let waiting = others.map { $0.getData(target) }
         for cache in others { try await cache.waitForParked() }
         holder.send(SIGKILL)
-        let start = ContinuousClock.now
         for task in waiting { #expect(try await task.value.count == 100_000) }
-        #expect(ContinuousClock.now - start < .seconds(5), "sooner than for one that is slow")
         #expect(dipper.server.requests.count == 2)
         for cache in others { await cache.shutdown() }
     }

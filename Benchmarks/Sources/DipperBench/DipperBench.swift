@@ -14,6 +14,7 @@ struct DipperBench: AsyncParsableCommand {
         subcommands: [
             Compare.self, WriteChild.self, PrefetchChild.self, LinkChild.self, ThroughputChild.self,
             PhotographsChild.self, ScrollingChild.self, AnimationChild.self, ScaleChild.self, IsolationChild.self,
+            ArrivingChild.self,
         ],
         defaultSubcommand: Compare.self)
 
@@ -30,8 +31,8 @@ struct Compare: AsyncParsableCommand {
         MemoryHit(), ImageHit(), Evicting(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(),
         Revalidation(), Observing(),
         PeakMemory(),
-        LinkLoad(), LinkThroughput(), Decoding(), Isolating(), Resizing(), Processing(), Photographs(), Animating(),
-        Scrolling(), Scaling(),
+        LinkLoad(), LinkThroughput(), Decoding(), Isolating(), Resizing(), Processing(), Photographs(), Arriving(),
+        Animating(), Scrolling(), Scaling(),
     ]
     /// The comparisons of a quick run.
     private static let quick: Set = [

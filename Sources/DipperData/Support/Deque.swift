@@ -52,8 +52,15 @@ package struct Deque<Element>: RandomAccessCollection, ExpressibleByArrayLiteral
     @discardableResult
     mutating func remove(at index: Int) -> Element {
         let removed = self[index]
-        for index in index..<count - 1 { slots[slot(index)] = slots[slot(index + 1)] }
-        slots[slot(count - 1)] = nil
+        // The shorter side moves.
+        if index < count / 2 {
+            for index in stride(from: index, to: 0, by: -1) { slots[slot(index)] = slots[slot(index - 1)] }
+            slots[head] = nil
+            head = slot(1)
+        } else {
+            for index in index..<count - 1 { slots[slot(index)] = slots[slot(index + 1)] }
+            slots[slot(count - 1)] = nil
+        }
         count -= 1
         return removed
     }
