@@ -116,6 +116,12 @@ struct dipper_jpeg_reader {
     JDIMENSION good_block_rows;
     /* A bit for each component that has occurred in a scan. */
     unsigned seen_components;
+    /* The bytes of a file that arrives: how many there are, and how many that are still to come are to be skipped. */
+    struct jpeg_source_mgr arriving;
+    size_t arrived;
+    size_t to_skip;
+    /* libjpeg has warned of the file that arrives. */
+    bool warned;
 };
 
 static dipper_jpeg_reader *reader_of(j_decompress_ptr cinfo) { return (dipper_jpeg_reader *)cinfo->client_data; }
@@ -134,6 +140,7 @@ static void note_truncation(dipper_jpeg_reader *reader) {
 static void take_warning(j_common_ptr common, int level) {
     if (level >= 0) return;
     dipper_jpeg_reader *reader = reader_of((j_decompress_ptr)common);
+    reader->warned = true;
     if (common->err->msg_code == JWRN_JPEG_EOF) {
         reader->ended = true;
         /* The arithmetic decoder continues with zeros and emits no other warning. */
@@ -176,12 +183,8 @@ void dipper_jpeg_close(dipper_jpeg_reader *reader) {
     free(reader);
 }
 
-dipper_jpeg_status dipper_jpeg_read_header(
-    dipper_jpeg_reader *reader, const uint8_t *bytes, size_t count, dipper_jpeg_header *header) {
+static void describe(dipper_jpeg_reader *reader, dipper_jpeg_header *header) {
     j_decompress_ptr cinfo = &reader->cinfo;
-    if (setjmp(reader->errors.escape)) return failure(reader);
-    jpeg_mem_src(cinfo, bytes, count);
-    jpeg_read_header(cinfo, TRUE);
     header->width = cinfo->image_width;
     header->height = cinfo->image_height;
     switch (cinfo->jpeg_color_space) {
@@ -203,6 +206,15 @@ dipper_jpeg_status dipper_jpeg_read_header(
         int64_t rows = (int64_t)component->height_in_blocks + component->v_samp_factor;
         header->coefficient_bytes += columns * rows * (int64_t)sizeof(JBLOCK);
     }
+}
+
+dipper_jpeg_status dipper_jpeg_read_header(
+    dipper_jpeg_reader *reader, const uint8_t *bytes, size_t count, dipper_jpeg_header *header) {
+    j_decompress_ptr cinfo = &reader->cinfo;
+    if (setjmp(reader->errors.escape)) return failure(reader);
+    jpeg_mem_src(cinfo, bytes, count);
+    jpeg_read_header(cinfo, TRUE);
+    describe(reader, header);
     return DIPPER_JPEG_OK;
 }
 
@@ -323,6 +335,68 @@ dipper_jpeg_status dipper_jpeg_read_rows(
     int64_t good = good_rows(reader) - start;
     *done = good < (int64_t)cinfo->output_scanline - start ? good : (int64_t)cinfo->output_scanline - start;
     return *done < rows ? DIPPER_JPEG_TRUNCATED : DIPPER_JPEG_OK;
+}
+
+/* Files that arrive */
+
+static void need_nothing(j_decompress_ptr cinfo) { (void)cinfo; }
+
+/* libjpeg goes back to where it can begin again, and returns. */
+static boolean wait_for_more(j_decompress_ptr cinfo) {
+    (void)cinfo;
+    return FALSE;
+}
+
+static void skip_arriving(j_decompress_ptr cinfo, long count) {
+    if (count <= 0) return;
+    struct jpeg_source_mgr *source = cinfo->src;
+    size_t here = (size_t)count < source->bytes_in_buffer ? (size_t)count : source->bytes_in_buffer;
+    source->next_input_byte += here;
+    source->bytes_in_buffer -= here;
+    reader_of(cinfo)->to_skip += (size_t)count - here;
+}
+
+void dipper_jpeg_feed(dipper_jpeg_reader *reader, const uint8_t *bytes, size_t count) {
+    struct jpeg_source_mgr *source = &reader->arriving;
+    if (!reader->cinfo.src) {
+        source->init_source = need_nothing;
+        source->fill_input_buffer = wait_for_more;
+        source->skip_input_data = skip_arriving;
+        source->resync_to_restart = jpeg_resync_to_restart;
+        source->term_source = need_nothing;
+        reader->cinfo.src = source;
+    }
+    size_t taken = reader->arrived - source->bytes_in_buffer;
+    size_t skipped = reader->to_skip < count - taken ? reader->to_skip : count - taken;
+    reader->to_skip -= skipped;
+    source->next_input_byte = bytes + taken + skipped;
+    source->bytes_in_buffer = count - taken - skipped;
+    reader->arrived = count;
+}
+
+dipper_jpeg_status dipper_jpeg_read_arriving_header(dipper_jpeg_reader *reader, dipper_jpeg_header *header) {
+    if (setjmp(reader->errors.escape)) return failure(reader);
+    if (jpeg_read_header(&reader->cinfo, TRUE) == JPEG_SUSPENDED) return DIPPER_JPEG_MORE;
+    describe(reader, header);
+    return reader->warned ? DIPPER_JPEG_FLAWED : DIPPER_JPEG_OK;
+}
+
+dipper_jpeg_status dipper_jpeg_read_arriving_rows(
+    dipper_jpeg_reader *reader, void *memory, size_t stride, int64_t rows, int64_t *done) {
+    *done = 0;
+    if (setjmp(reader->errors.escape)) return failure(reader);
+    while (*done < rows && reader->cinfo.output_scanline < reader->cinfo.output_height) {
+        JSAMPROW pointers[4];
+        int count = 0;
+        for (; count < 4 && *done + count < rows; count++) {
+            pointers[count] = (JSAMPROW)((uint8_t *)memory + (size_t)(*done + count) * stride);
+        }
+        JDIMENSION read = jpeg_read_scanlines(&reader->cinfo, pointers, (JDIMENSION)count);
+        if (read == 0) break;
+        *done += read;
+    }
+    if (reader->warned) return DIPPER_JPEG_FLAWED;
+    return *done < rows ? DIPPER_JPEG_MORE : DIPPER_JPEG_OK;
 }
 
 const char *dipper_jpeg_message(const dipper_jpeg_reader *reader) { return reader->errors.message; }

@@ -269,7 +269,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("Pages that take nothing, or a few bytes a second, are dropped, and the calls of the program do not wait for them")
+    @Test("Pages that take nothing, or a few bytes a second, are dropped, and no call of the program waits for them")
     func slowReaders() async throws {
         var configuration = DataCache.Configuration()
         configuration.transport = InstantTransport()

@@ -358,7 +358,9 @@ struct RetryTests {
         #expect(test.transport.transfers(of: a).count == 2)
     }
 
-    @Test("Calls that have waited for the network begin one after the other, within four seconds, urgent ones first")
+    @Test(
+        "Calls that have waited for the network begin one after the other, within four seconds, urgent ones first",
+        .ownThread)
     func wakeUp() async throws {
         // So many that they would take longer, a few milliseconds apart.
         let count = 600

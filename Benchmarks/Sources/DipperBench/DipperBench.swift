@@ -13,6 +13,7 @@ struct DipperBench: AsyncParsableCommand {
         subcommands: [
             Compare.self, WriteChild.self, PrefetchChild.self, LinkChild.self, ThroughputChild.self,
             PhotographsChild.self, ScrollingChild.self, AnimationChild.self, ScaleChild.self,
+            ArrivingChild.self,
         ],
         defaultSubcommand: Compare.self)
 }
@@ -24,7 +25,8 @@ struct Compare: AsyncParsableCommand {
         MemoryHit(), ImageHit(), Evicting(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(),
         Revalidation(), Observing(),
         PeakMemory(),
-        LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Animating(), Scrolling(),
+        LinkLoad(), LinkThroughput(), Decoding(), Resizing(), Processing(), Photographs(), Arriving(), Animating(),
+        Scrolling(),
         Scaling(),
     ]
     /// The comparisons of a quick run.

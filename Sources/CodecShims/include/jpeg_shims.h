@@ -72,6 +72,17 @@ int64_t dipper_jpeg_complete_scans(const dipper_jpeg_reader *reader);
 dipper_jpeg_status dipper_jpeg_read_rows(
     dipper_jpeg_reader *reader, void *memory, size_t stride, int64_t rows, int64_t *done);
 
+/* A file of one scan that is decoded while it arrives, in this order: feed, arriving_header until it is OK, start, then
+   feed and read_arriving_rows in turns. Each but feed returns MORE if it needs bytes that have not been fed. What is not
+   in order is FLAWED or BROKEN, also what libjpeg would only warn of: then the whole file is decoded by a new reader. */
+
+/* Gives all bytes that have arrived so far: those of before, perhaps at another address, and more. They must stay there
+   until the next call of feed, or until the reader is closed. */
+void dipper_jpeg_feed(dipper_jpeg_reader *reader, const uint8_t *bytes, size_t count);
+dipper_jpeg_status dipper_jpeg_read_arriving_header(dipper_jpeg_reader *reader, dipper_jpeg_header *header);
+dipper_jpeg_status dipper_jpeg_read_arriving_rows(
+    dipper_jpeg_reader *reader, void *memory, size_t stride, int64_t rows, int64_t *done);
+
 /* Returns libjpeg's text about the last failure. */
 const char *dipper_jpeg_message(const dipper_jpeg_reader *reader);
 

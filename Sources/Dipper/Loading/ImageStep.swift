@@ -37,6 +37,7 @@ final class ImageStep: ObjectStep {
         switch material {
         case .bytes(let data):
             let decoded = try task.decode { () throws(DipperError) -> Image in
+                if let early = task.early as? EarlyDecode, let image = early.finish(data) { return image }
                 let file = try options.options.extractor?.picture(of: data, isCancelled: task.isCancelled)
                 return try tools.codecs.decode(file ?? data, decode)
             }
@@ -87,6 +88,13 @@ final class ImageStep: ObjectStep {
     }
 
     var programs: Workers? { options.options.extractor?.threads }
+
+    func early(isCancelled: @escaping @Sendable () -> Bool) -> (any EarlyMaking)? {
+        guard before == nil || isWholePath, options.options.extractor == nil, place == nil,
+            tools.isolation == .off
+        else { return nil }
+        return EarlyDecode(tools.codecs, decodeOptions(for: .bytes(Data()), isCancelled: isCancelled))
+    }
 
     func previews() -> (any PreviewScan)? { options.options.extractor == nil ? PictureScan() : nil }
 

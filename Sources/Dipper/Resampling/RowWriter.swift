@@ -127,6 +127,24 @@ struct RowWriter: ~Copyable {
         }
     }
 
+    /// Whether all rows have come.
+    var isFull: Bool { committed == source.height }
+
+    /// Has a closure fill ``memory(rows:)``, given the number of rows and their width, until all have come, or it returns
+    /// fewer because the next ones have not arrived.
+    mutating func fillArriving(
+        rowsAtATime: Int,
+        _ read: (_ memory: UnsafeMutableRawPointer, _ rows: Int, _ width: Int) throws(DipperError) -> Int
+    ) throws(DipperError) {
+        while !isFull {
+            try options.checkCancelled()
+            let (base, rows) = memory(rows: rowsAtATime)
+            let done = try read(base, rows, source.width)
+            if done > 0 { commit(done) }
+            if done < rows { return }
+        }
+    }
+
     /// Returns a picture, in the size that the options ask for, from a whole picture in memory, without gaps between
     /// rows, whose size may differ from that of the stored picture.
     static func image(

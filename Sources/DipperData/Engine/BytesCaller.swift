@@ -15,6 +15,8 @@ protocol BytesCaller: AnyObject, Sendable {
 
     @Loop var wantsProgress: Bool { get }
     @Loop func hear(_ news: DataTask.Event)
+    /// Some of a long body has arrived, and much of it is still to come.
+    @Loop func bodyArrives()
     /// Whether the caller may call once more, because it can make nothing of an answer.
     var mayComeBack: Bool { get }
     var isUndecided: Bool { get }
@@ -25,6 +27,7 @@ extension BytesCaller {
     var mayComeBack: Bool { false }
     var isUndecided: Bool { false }
     func turnToSubstitute() {}
+    @Loop func bodyArrives() {}
 }
 
 /// The begin of a call: memory answers it on the caller's thread, or it joins a fetch.

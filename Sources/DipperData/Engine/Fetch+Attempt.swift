@@ -245,7 +245,13 @@ extension Fetch {
         hold(progress.received + run.unusedPartialBytes)
         if isOver { return }
         report(wanted, progress)
+        if let expected = progress.expected, expected >= Self.longBody, progress.received < expected / 4 * 3 {
+            for waiter in waiters { waiter.bodyArrives() }
+        }
     }
+
+    /// In bytes: what arrives of a shorter body at a time is most of it.
+    nonisolated static let longBody = 256 << 10
 
     private func received(_ event: TransferEvent, _ number: UInt64) {
         guard let run, run.number == number else { return }

@@ -158,7 +158,9 @@ extension Fetch {
         let own = demand.hasOwnPace ? calls.compactMap(\.request.progressInterval).min() : nil
         let (now, interval) = (engine.time.now(), own ?? engine.options.progressInterval)
         if reports.contains(.bytes) {
-            let answer = run.bytesPace.ask(at: now, interval: interval, isAgain: isAgain)
+            let isImpatient = waiters.contains { $0.viewer != nil && $0.isImpatient }
+            let answer = run.bytesPace.ask(
+                at: now, interval: isImpatient ? min(interval, .milliseconds(10)) : interval, isAgain: isAgain)
             if allows(answer, .bytes) { showBytes(run) }
         }
         if reports.contains(.progress) {

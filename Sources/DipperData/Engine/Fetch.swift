@@ -235,7 +235,9 @@ final class Reception: Sendable {
     func take(_ received: Int, _ expected: Int?, step: Int) -> Bool {
         length.store(expected ?? -1, ordering: .relaxed)
         bytes.store(received, ordering: .relaxed)
-        guard wants.load(ordering: .relaxed) || received - told.load(ordering: .relaxed) >= step else { return false }
+        let before = told.load(ordering: .relaxed)
+        let begins = before == 0 && received > 0 && expected ?? 0 >= Fetch.longBody
+        guard wants.load(ordering: .relaxed) || begins || received - before >= step else { return false }
         told.store(received, ordering: .relaxed)
         return true
     }

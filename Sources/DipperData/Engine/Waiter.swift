@@ -14,6 +14,8 @@ final class Waiter: WaitingCall {
     private(set) var knownLimits: Limits?
     /// Is shown the bytes received so far.
     private(set) var viewer: (@Sendable (Data) -> Void)?
+    /// Whether the viewer is shown bytes more often than a person would look.
+    private(set) var isImpatient = false
     /// `nil` after the end.
     private var caller: (any BytesCaller)?
     /// The right to keep the answer that the call has come with.
@@ -94,9 +96,11 @@ final class Waiter: WaitingCall {
     var eventID: CacheEvent.ID? { caller?.eventID }
     var wantsProgress: Bool { caller?.wantsProgress == true }
 
-    func watchBytes(_ body: @escaping @Sendable (Data) -> Void) {
+    func bodyArrives() { caller?.bodyArrives() }
+
+    func watchBytes(isImpatient: Bool = false, _ body: @escaping @Sendable (Data) -> Void) {
         if isOver { return }
-        viewer = body
+        (viewer, self.isImpatient) = (body, isImpatient)
         fetch?.want(.bytes, for: self)
     }
 

@@ -146,6 +146,9 @@ package final class Workers: Sendable {
     /// The threads do not keep the workers.
     deinit { end() }
 
+    /// The most threads that work at a time.
+    var threads: Int { state.mostThreads }
+
     /// - Parameters:
     ///   - key: whose turn it is; `nil` if the work is for no key.
     ///   - cost: `nil` for work that takes no memory.

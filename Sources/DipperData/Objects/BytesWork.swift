@@ -26,6 +26,8 @@ final class BytesWork: SharedWork {
     /// The number of bytes that wait to be made into an object.
     var waiting = 0
     private var previews: Previews?
+    private var early: EarlyWork?
+    private var mayBeginEarly = true
     var isClosed = false
     /// Whether objects of other bytes are out of date as soon as an object is made of these.
     var isNewest: Bool
@@ -88,6 +90,8 @@ extension BytesWork: BytesCaller {
         }
     }
 
+    func bodyArrives() { beginEarly() }
+
     nonisolated func detach(in queue: FetchQueue, attempts: Int) { Loop.run { self.attempts = attempts } }
 
     nonisolated func finish(_ result: Result<DataResponse, DipperError>, in engine: Engine) {
@@ -141,6 +145,7 @@ extension BytesWork {
         isClosed = true
         data = nil
         endPreviews()
+        endEarly()
         cache.stopWaiting(&waiting)
         tellEndIfOver()
     }
@@ -219,6 +224,7 @@ extension BytesWork {
             if isClosed { for member in make.family { member.isClosed = true } }
             make.take(self)
         }
+        endEarly()
     }
 
     // MARK: Previews
@@ -235,16 +241,20 @@ extension BytesWork {
 
     private func watchBytes() {
         guard let waiter = waiter ?? followed?.waiter else { return }
-        waiter.engine.run { [engine = cache.engine] _ in
-            waiter.watchBytes { bytes in engine.post { self.arrived(bytes) } }
+        waiter.engine.run { [engine = cache.engine, isImpatient = early != nil] _ in
+            waiter.watchBytes(isImpatient: isImpatient) { bytes in engine.post { self.arrived(bytes) } }
         }
     }
 
     private func arrived(_ bytes: Data) {
-        guard let previews else { return }
-        if previews.scan.isPointless { return (waiter ?? followed?.waiter)?.ignoreBytes() ?? () }
-        previews.arrived = bytes
-        makePreviews()
+        let showsPreviews = previews.map { !$0.scan.isPointless } ?? false
+        guard showsPreviews || early != nil else { return (waiter ?? followed?.waiter)?.ignoreBytes() ?? () }
+        if showsPreviews {
+            previews?.arrived = bytes
+            makePreviews()
+        }
+        early?.arrived = bytes
+        advanceEarly()
     }
 
     private func makePreviews() {
@@ -287,6 +297,70 @@ extension BytesWork {
             }
         }
         makePreviews()
+    }
+}
+
+/// The making of an object while its bytes arrive: of the first one that waits for them, as soon as it is urgent.
+extension BytesWork {
+    private func beginEarly() {
+        guard mayBeginEarly, isCurrent, wants.highest.queue == .fast, let make = makes.first, make.earlier == nil,
+            cache.state.earlyWorks < cache.workers.threads
+        else { return }
+        mayBeginEarly = false
+        let cancellation = Cancellation()
+        guard let making = make.step.early(isCancelled: { cancellation.isSet }) else { return }
+        early = EarlyWork(make, making, cancellation)
+        cache.state.earlyWorks += 1
+        watchBytes()
+    }
+
+    private func advanceEarly() {
+        guard let early, !early.isBusy, let bytes = exchange(&early.arrived, with: nil) else { return }
+        early.isBusy = true
+        let (step, making, engine) = (early.step, early.making, cache.engine)
+        early.ticket = cache.workers.add(
+            engine.place(Urgency(wants.highest.queue, .low)), of: origin.key, cost: { step.load(of: .bytes(bytes)) }
+        ) {
+            let goesOn = making.advance(bytes)
+            engine.post { self.advanced(early, goesOn: goesOn) }
+        }
+        if early.ticket == nil { endEarly() }
+    }
+
+    private func advanced(_ work: EarlyWork, goesOn: Bool) {
+        guard early === work else { return }
+        work.isBusy = false
+        if goesOn { advanceEarly() } else { endEarly() }
+    }
+
+    /// Hands over what has been made for an object.
+    func takeEarly(for make: ObjectWork) -> (any EarlyMaking)? {
+        guard let early, early.key == make.key else { return nil }
+        endEarly(isTaken: true)
+        return early.making
+    }
+
+    private func endEarly(isTaken: Bool = false) {
+        guard let ended = exchange(&early, with: nil) else { return }
+        ended.ticket?.cancel()
+        if !isTaken { ended.cancellation.set() }
+        cache.state.earlyWorks -= 1
+    }
+}
+
+/// An object that is made while its bytes arrive.
+@Loop
+private final class EarlyWork {
+    let key: CacheKey
+    let step: any ObjectStep
+    let making: any EarlyMaking
+    let cancellation: Cancellation
+    var isBusy = false
+    var arrived: Data?
+    var ticket: Workers.Ticket?
+
+    init(_ make: ObjectWork, _ making: any EarlyMaking, _ cancellation: Cancellation) {
+        (key, step, self.making, self.cancellation) = (make.key, make.step, making, cancellation)
     }
 }
 

@@ -13,6 +13,8 @@ package final class ObjectCache: Sendable {
         /// The write under way, and the one that waits for its end.
         var writes: [CacheKey: [WriteWork]] = [:]
         var writeCount = 0
+        /// The objects that are being made while their bytes arrive.
+        var earlyWorks = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
         var isGuest = false
         /// The calls that are on their way to the engine, such as the renewal of a call that ends in this turn.

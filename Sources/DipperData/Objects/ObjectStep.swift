@@ -34,6 +34,8 @@ package protocol ObjectStep: AnyObject, Sendable {
     /// about the bytes; `nil` for a step that needs no program.
     var programs: Workers? { get }
 
+    /// Returns the making of an object while its bytes arrive; `nil` if the step makes none before the last byte.
+    func early(isCancelled: @escaping @Sendable () -> Bool) -> (any EarlyMaking)?
     func previews() -> (any PreviewScan)?
     /// Makes a coarse or partial object from the first bytes; `nil` if they are too few.
     func preview(of data: Data, _ task: MakingTask) -> Product?
@@ -70,6 +72,7 @@ extension ObjectStep {
     }
     package var place: CallbackQueue? { nil }
     package var programs: Workers? { nil }
+    package func early(isCancelled: @escaping @Sendable () -> Bool) -> (any EarlyMaking)? { nil }
     package func previews() -> (any PreviewScan)? { nil }
     package func preview(of data: Data, _ task: MakingTask) -> Product? { nil }
     package var isStored: Bool { false }
@@ -90,6 +93,8 @@ extension ObjectStep {
 /// The making of one object: whether it is still wanted, and the events that it tells.
 package struct MakingTask: Sendable {
     package let isCancelled: @Sendable () -> Bool
+    /// The making that has begun while the bytes arrived.
+    package var early: (any EarlyMaking)?
     private let key: CacheKey
     private let call: CacheEvent.ID?
     private let events: EventHub?
@@ -115,6 +120,14 @@ package struct MakingTask: Sendable {
         // Does not keep the bytes: an object may keep the closure.
         { [events, key, call] name in events?.beginStep(key, name, of: call) }
     }
+}
+
+/// The making of an object while its bytes arrive. Its methods are called on one thread after the other.
+package protocol EarlyMaking: AnyObject, Sendable {
+    /// Does what can be done.
+    /// - Parameter bytes: all that have arrived.
+    /// - Returns: whether more can be done when more bytes have arrived.
+    func advance(_ bytes: Data) -> Bool
 }
 
 /// Decides which prefixes of the bytes that arrive are worth a preview. A value.

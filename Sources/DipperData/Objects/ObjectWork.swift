@@ -345,7 +345,9 @@ extension ObjectWork {
         {
             return grow(from: parent)
         }
-        perform(.bytes(data, basis, orForm: earlier))
+        var source = StepWork.Source.bytes(data, basis, orForm: earlier)
+        source.early = supply.takeEarly(for: self)
+        perform(source)
     }
 
     // MARK: The step

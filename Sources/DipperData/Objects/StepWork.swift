@@ -10,6 +10,8 @@ final class StepWork: SharedWork {
         /// The digest of the bytes that the stored form was made of.
         var digestOfForm: UInt64?
         var excerpt: Data?
+        /// The making that has begun while the bytes arrived.
+        var early: (any EarlyMaking)?
 
         static func bytes(_ data: Data, _ basis: Provenance, orForm form: StoredData?) -> Source {
             let material = form.map { Material.form($0.data) } ?? .bytes(data)
@@ -163,7 +165,8 @@ extension ObjectCache {
             object.isPresent = true
         } else {
             if form != nil, source.bytes != nil, source.digestOfForm != basis.digest { return .otherBytes }
-            let task = MakingTask(origin.dataKey, call: basis.call, origin.source.events) { run.isCancelled }
+            var task = MakingTask(origin.dataKey, call: basis.call, origin.source.events) { run.isCancelled }
+            task.early = source.early
             do throws(DipperError) {
                 object = MadeObject(try make(of: material, basis, for: origin, step, task), basis)
             } catch {

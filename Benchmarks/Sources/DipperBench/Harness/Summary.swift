@@ -32,9 +32,11 @@ struct Summary {
         Line("thumbnail of pixels", "pillow-simd", "resize", "1000 × 750 ÷ pillow-simd"),
         Line("blur", "libvips", "processors", "blur, σ = 10 ÷ libvips"),
         Line("photographs over HTTP", "C, from files", "photos", "over HTTP ÷ loop in C"),
+        Line("last byte of a photograph to its thumbnail", "a decode", "arriving", Self.arriving),
         Line("playing a GIF", "gdk-pixbuf", "animation", "processor ÷ gdk-pixbuf"),
         Line("list at rest after a fling, HTTP/1.1", "its rows alone", "scrolling", Self.stopped),
     ]
+    private static let arriving = "last byte to picture ÷ decode alone, to 400 × 300"
     private static let stopped = "stopped, HTTP/1.1: ListLoader ÷ visible ones alone"
     static let picture = "results.svg"
 

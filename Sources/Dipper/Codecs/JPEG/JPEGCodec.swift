@@ -28,7 +28,7 @@ public struct JPEGDecoder: ImageDecoder {
         }
     }
 
-    private func memory(
+    func memory(
         _ reader: JPEGReader, _ orientation: Image.Orientation, fileSize: Int, _ options: DecodeOptions
     ) throws(DipperError) -> Int {
         let stored = try options.storedTarget(for: reader.size, orientation)
@@ -47,20 +47,12 @@ public struct JPEGDecoder: ImageDecoder {
     }
 
     private func decode(_ bytes: UnsafeRawBufferPointer, _ options: DecodeOptions) throws(DipperError) -> Image {
-        let segments = JPEGHeader(bytes)
-        let orientation = segments.orientation ?? .up
         var reader = try JPEGReader(bytes)
-        let header = reader.header
-        let size = reader.size
-        try options.limits.check(size)
-        guard header.colors != DIPPER_JPEG_UNKNOWN else { throw .undecodable.with(detail: "unknown colours") }
-        try options.limits.check(bytes: memory(reader, orientation, fileSize: bytes.count, options))
-
-        let colors = JPEGColors(header, segments.profile)
-        let eighths = try Self.eighths(from: size, to: options.storedTarget(for: size, orientation))
+        let (colors, eighths, orientation) = try plan(reader, bytes, options)
         func picture(_ reader: JPEGReader) throws(DipperError) -> Image {
             let source = reader.outputSize
-            var writer = try RowWriter(source: source, of: size, alpha: .opaque, orientation: orientation, options)
+            var writer = try RowWriter(
+                source: source, of: reader.size, alpha: .opaque, orientation: orientation, options)
             try writer.fill(rowsAtATime: Self.rowsPerStep) { memory, _, rows throws(DipperError) in
                 let done = try reader.read(rows, of: source.width * 4, into: memory)
                 colors.convert(memory, pixels: source.width * done)
@@ -68,7 +60,7 @@ public struct JPEGDecoder: ImageDecoder {
             }
             return try writer.finish(color: colors.afterwards)
         }
-        guard header.has_several_scans else {
+        guard reader.header.has_several_scans else {
             // The bytes of a preview end early.
             let mayEndEarly = options.allowsPartial && !bytes.suffix(2).elementsEqual([0xFF, 0xD9])
             try reader.start(eighths: eighths, isFlawless: !mayEndEarly)
@@ -90,6 +82,20 @@ public struct JPEGDecoder: ImageDecoder {
             try JPEGScans.absorb(&reader, bytes, eighths, options)
             return try picture(reader)
         }
+    }
+
+    /// Checks the limits, and returns how the picture is to be decoded.
+    /// - Parameter bytes: the file, or as much of it as ``JPEGReader`` has needed for the header.
+    func plan(
+        _ reader: JPEGReader, _ bytes: UnsafeRawBufferPointer, _ options: DecodeOptions
+    ) throws(DipperError) -> (colors: JPEGColors, eighths: Int, orientation: Image.Orientation) {
+        let segments = JPEGHeader(bytes)
+        let (header, size, orientation) = (reader.header, reader.size, segments.orientation ?? .up)
+        try options.limits.check(size)
+        guard header.colors != DIPPER_JPEG_UNKNOWN else { throw .undecodable.with(detail: "unknown colours") }
+        try options.limits.check(bytes: memory(reader, orientation, fileSize: bytes.count, options))
+        let eighths = try Self.eighths(from: size, to: options.storedTarget(for: size, orientation))
+        return (JPEGColors(header, segments.profile), eighths, orientation)
     }
 
     private static func scaled(_ length: Int, _ eighths: Int) -> Int { (length * eighths + 7) / 8 }
@@ -119,6 +125,12 @@ final class JPEGReader {
         guard let handle = dipper_jpeg_open() else { throw PixelMemory.noMemory }
         self.handle = handle
         try check(dipper_jpeg_read_header(handle, start.baseAddress, start.count, &header))
+    }
+
+    /// A reader of a file that arrives. It needs ``feed(_:)``, and ``readHeader()`` until that has succeeded.
+    init() throws(DipperError) {
+        guard let handle = dipper_jpeg_open() else { throw PixelMemory.noMemory }
+        self.handle = handle
     }
 
     deinit {
@@ -153,6 +165,29 @@ final class JPEGReader {
         return max(0, Int(done))
     }
 
+    /// Gives all bytes that have arrived. They must stay at their address until the next call, or until the last one of
+    /// the methods that read.
+    func feed(_ bytes: UnsafeRawBufferPointer) {
+        let start = bytes.bindMemory(to: UInt8.self)
+        dipper_jpeg_feed(handle, start.baseAddress, start.count)
+    }
+
+    /// - Returns: `false` if more bytes must arrive first.
+    func readHeader() throws(DipperError) -> Bool {
+        let status = dipper_jpeg_read_arriving_header(handle, &header)
+        if status == DIPPER_JPEG_MORE { return false }
+        try check(status)
+        return true
+    }
+
+    /// Without gaps. Returns the number of rows for which bytes have arrived.
+    func readArriving(_ rows: Int, of stride: Int, into memory: UnsafeMutableRawPointer) throws(DipperError) -> Int {
+        var done: Int64 = 0
+        let status = dipper_jpeg_read_arriving_rows(handle, memory, stride, Int64(rows), &done)
+        if status != DIPPER_JPEG_MORE { try check(status) }
+        return Int(done)
+    }
+
     func check(_ status: dipper_jpeg_status) throws(DipperError) {
         switch status {
         case DIPPER_JPEG_OK: return
@@ -163,7 +198,7 @@ final class JPEGReader {
     }
 }
 
-private struct JPEGColors {
+struct JPEGColors {
     /// Applied after the rows are scaled to their final size.
     let afterwards: ColorTransform?
     private let cmyk: ColorTransform?
