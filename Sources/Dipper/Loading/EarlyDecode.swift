@@ -48,9 +48,9 @@ final class EarlyDecode: EarlyMaking, @unchecked Sendable {
             return stream
         case .waiting:
             if bytes.count < CodecRegistry.sniffLength, (try? codecs.decoder(for: bytes)) == nil { return nil }
-            guard let decoder = try codecs.decoder(for: bytes) as? any StreamingDecoder else {
-                throw .unsupportedFormat
-            }
+            guard let decoder = try codecs.decoder(for: bytes) as? any StreamingDecoder,
+                codecs.isolation(of: decoder, options) == .off
+            else { throw .unsupportedFormat }
             guard let stream = try decoder.stream(of: bytes, options) else { return nil }
             guard try decoder.memory(of: bytes, options) <= Self.mostMemory else { throw .imageTooLarge }
             return stream
