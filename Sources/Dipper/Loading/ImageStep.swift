@@ -91,7 +91,7 @@ final class ImageStep: ObjectStep {
 
     func early(isCancelled: @escaping @Sendable () -> Bool) -> (any EarlyMaking)? {
         guard before == nil || isWholePath, options.options.extractor == nil, place == nil,
-            tools.isolation == .off || tools.isolation == .automatic
+            [.off, .automatic].contains(tools.isolation)
         else { return nil }
         return EarlyDecode(tools.codecs, decodeOptions(for: .bytes(Data()), isCancelled: isCancelled))
     }
