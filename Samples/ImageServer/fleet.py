@@ -151,11 +151,11 @@ class Timeline:
                     parts.append(
                         f'<rect x="{self.LABELS + column * self.STEP}" y="{y:.1f}" width="{self.STEP - 1}" '
                         f'height="{size:.1f}" fill="{self.COLOURS[kind]}"/>')
-        for moment, lane, text in self.events:
+        for number, (moment, lane, text) in enumerate(self.events):
             x, y = place(moment), self.TOP + self.LANE * lanes.index(lane) + 6
             parts.append(
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{y}" y2="{y + self.LANE - 12}" stroke="#c62828" stroke-width="2"/>'
-                f'<text x="{x + 4:.1f}" y="{y + 10}" fill="#c62828" '
+                f'<text x="{x + 4:.1f}" y="{y + 10 + 14 * (number % 2)}" fill="#c62828" '
                 f'text-anchor="{"end" if x > self.WIDTH - 80 else "start"}">{text}</text>')
         for second in range(0, int(end - begin) + 1, max(1, int(end - begin) // 12)):
             parts.append(f'<text x="{place(begin + second):.1f}" y="{floor + 14}" fill="#555555">{second} s</text>')

@@ -18,7 +18,7 @@ struct RedisPeer {
     }
 }
 
-/// What it costs a cache to share with others: part of the comparison `server`.
+/// The costs of sharing with other processes, a part of the comparison `server`.
 enum Sharing {
     private static let count = 2_000
     private static let waits = 60
