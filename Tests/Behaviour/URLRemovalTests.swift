@@ -223,7 +223,7 @@ struct URLRemovalTests {
         let (task, first) = try await test.begin(request)
         let other = test.cache.getImage(request.inverted)
         let transfer = try await redirect(first, in: test.transport)
-        let late = test.cache.getImage(request.resized(2))
+        let late = test.cache.getImage(request.processed(by: Inverting("late")))
         _ = test.cache.data.queueCounts
         test.cache.removeImage(for: removed)
         transfer.finish(with: try Image.sample().png)
