@@ -376,9 +376,11 @@ void dipper_jpeg_feed(dipper_jpeg_reader *reader, const uint8_t *bytes, size_t c
 
 dipper_jpeg_status dipper_jpeg_read_arriving_header(dipper_jpeg_reader *reader, dipper_jpeg_header *header) {
     if (setjmp(reader->errors.escape)) return failure(reader);
-    if (jpeg_read_header(&reader->cinfo, TRUE) == JPEG_SUSPENDED) return DIPPER_JPEG_MORE;
+    int result = jpeg_read_header(&reader->cinfo, TRUE);
+    if (reader->warned) return DIPPER_JPEG_FLAWED;
+    if (result == JPEG_SUSPENDED) return DIPPER_JPEG_MORE;
     describe(reader, header);
-    return reader->warned ? DIPPER_JPEG_FLAWED : DIPPER_JPEG_OK;
+    return DIPPER_JPEG_OK;
 }
 
 dipper_jpeg_status dipper_jpeg_read_arriving_rows(

@@ -7,6 +7,8 @@ import Synchronization
 final class EarlyDecode: EarlyMaking, @unchecked Sendable {
     /// The largest memory that is taken before a file is complete, in bytes.
     private static let mostMemory = 64 << 20
+    /// A file whose header is longer than this is decoded as a whole, in bytes.
+    private static let longestHeader = 1 << 20
 
     private enum State {
         case waiting
@@ -17,12 +19,15 @@ final class EarlyDecode: EarlyMaking, @unchecked Sendable {
 
     private let codecs: CodecRegistry
     private let options: DecodeOptions
+    private let isCancelled = Atomic(false)
     private let lock = Mutex(())
     private var state = State.waiting
 
     init(_ codecs: CodecRegistry, _ options: DecodeOptions) {
         (self.codecs, self.options) = (codecs, options)
     }
+
+    func cancel() { isCancelled.store(true, ordering: .relaxed) }
 
     func advance(_ bytes: Data) -> Bool {
         lock.withLock { _ in
@@ -51,9 +56,12 @@ final class EarlyDecode: EarlyMaking, @unchecked Sendable {
             guard let decoder = try codecs.decoder(for: bytes) as? any StreamingDecoder,
                 codecs.isolation(of: decoder, options) == .off
             else { throw .unsupportedFormat }
-            guard let stream = try decoder.stream(of: bytes, options) else { return nil }
-            guard try decoder.memory(of: bytes, options) <= Self.mostMemory else { throw .imageTooLarge }
-            return stream
+            var options = options
+            options.limits.bytes = min(options.limits.bytes, Self.mostMemory)
+            options.isCancelled = { [weak self] in self?.isCancelled.load(ordering: .relaxed) ?? true }
+            if let stream = try decoder.stream(of: bytes, options) { return stream }
+            guard bytes.count < Self.longestHeader else { throw .undecodable }
+            return nil
         }
     }
 

@@ -89,11 +89,11 @@ final class ImageStep: ObjectStep {
 
     var programs: Workers? { options.options.extractor?.threads }
 
-    func early(isCancelled: @escaping @Sendable () -> Bool) -> (any EarlyMaking)? {
+    func early() -> (any EarlyMaking)? {
         guard before == nil || isWholePath, options.options.extractor == nil, place == nil,
             [.off, .automatic].contains(tools.isolation)
         else { return nil }
-        return EarlyDecode(tools.codecs, decodeOptions(for: .bytes(Data()), isCancelled: isCancelled))
+        return EarlyDecode(tools.codecs, decodeOptions(for: .bytes(Data())))
     }
 
     func previews() -> (any PreviewScan)? { options.options.extractor == nil ? PictureScan() : nil }

@@ -193,7 +193,7 @@ extension Fetch {
         // A hook may have taken its time.
         guard mayUseNetwork else { return failed(.unreachable) }
         run.joined = findings.partial.map { JoinedBody($0) }
-        claimAddress(run)
+        claimAddress(run, for: waiters)
         run.attempt.asksForRange = asked.headers["Range"] != nil
         run.attempt.isRepeatable = asked.method == "GET"
         if let sent { run.sent = sent }
@@ -207,6 +207,7 @@ extension Fetch {
         run.reception = Reception()
         (run.hasBroughtBytes, run.givesWay, run.isLost, run.looks) = (false, false, false, nil)
         (run.progressPace, run.bytesPace) = (Pacing(), Pacing())
+        run.nextTold = 0
         run.reception.setWanted(!wanted.isEmpty)
         let receive: @Sendable (TransferEvent) -> Void = {
             [weak engine, number = run.number, reception = run.reception, step = progressStep] event in
@@ -238,7 +239,7 @@ extension Fetch {
     }
 
     /// Removals of a URL that is asked in place of the key's, as after a redirect, concern the answer too.
-    func claimAddress(_ run: Run) {
+    func claimAddress(_ run: Run, for waiters: some Sequence<Waiter>) {
         if run.attempt.redirects == 0, sources.isFirst { return }
         let address = run.attempt.address
         if key.isOf(address) || alias?.isOf(address) == true { return }
@@ -256,7 +257,11 @@ extension Fetch {
         hold(progress.received + run.unusedPartialBytes)
         if isOver { return }
         report(wanted, progress)
-        if let expected = progress.expected, expected >= Self.longBody, progress.received < expected / 4 * 3 {
+        if let expected = progress.expected, expected >= Self.longBody, progress.received < expected / 4 * 3,
+            progress.received >= run.nextTold
+        {
+            // So many waiters are told seldom, and one that becomes urgent meanwhile is told soon.
+            run.nextTold = progress.received + max(Self.longBody, progress.received / 4)
             for waiter in waiters { waiter.bodyArrives() }
         }
     }

@@ -29,6 +29,7 @@ final class CurlTransfer: Transfer {
     /// When the connection is given up after an early end.
     private(set) var drainsUntil: ContinuousClock.Instant?
     private var isPreviewing = false
+    private var lastPreview: ContinuousClock.Instant?
     private static let previews = DispatchQueue(label: "dipper.previews")
     private var answer = CurlAnswer()
     private var body = ByteBuffer()
@@ -62,10 +63,14 @@ final class CurlTransfer: Transfer {
     nonisolated func copyBody(_ reply: @escaping @Sendable (Data, Int) -> Void) {
         pool.post {
             guard !self.isOver, self.body.count > 0, [200, 206].contains(self.answer.status) else { return }
-            guard let codings = self.codings else { return reply(self.body.snapshot(), self.offset) }
-            // Each time all bytes are decoded: one time after the other.
-            guard !self.isPreviewing else { return }
-            self.isPreviewing = true
+            guard let codings = self.codings else {
+                // A shared body would be copied to become longer.
+                if let length = self.answer.length { _ = self.body.reserve(min(length, self.limit)) }
+                return reply(self.body.snapshot(), self.offset)
+            }
+            // Each time all bytes are decoded: one time after the other, and ten times a second.
+            guard !self.isPreviewing, self.lastPreview.map({ .now - $0 >= .milliseconds(100) }) ?? true else { return }
+            (self.isPreviewing, self.lastPreview) = (true, .now)
             Self.previews.async { [body = self.body.snapshot(), limit = self.limit] in
                 let decoded = try? ContentDecoder.decode(body, codings ?? [], atMost: limit, isBeginning: true)
                 if let decoded, !decoded.isEmpty { reply(decoded, 0) }

@@ -77,6 +77,7 @@ final class BytesWork: SharedWork {
     }
 
     override func move(to want: Urgency) {
+        if want.queue == .slow { stopEarly(mayBeginAgain: true) }
         if let followed { return followed.raise(to: want) }
         if let waiter { origin.source.engine.run { _ in waiter.change(to: want) } }
     }
@@ -116,6 +117,7 @@ extension BytesWork {
     func leave(_ make: ObjectWork) {
         guard makes.contains(where: { $0 === make }) else { return }
         makes.removeAll { $0 === make }
+        if early?.key == make.key { stopEarly(mayBeginAgain: true) }
         settle()
     }
 
@@ -175,7 +177,10 @@ extension BytesWork {
 
     func hear(_ news: DataTask.Event) {
         switch news {
-        case .failure(let error, _): (failure, progress) = (error, nil)
+        case .failure(let error, _):
+            (failure, progress) = (error, nil)
+            // The wait may be long, and what arrives after it may be another body.
+            stopEarly(mayBeginAgain: true)
         case .retry: (failure, progress) = (nil, nil)
         case .progress(let present): progress = present
         case .state, .interim, .finished: break
@@ -318,9 +323,8 @@ extension BytesWork {
             cache.state.earlyWorks < cache.workers.threads
         else { return }
         mayBeginEarly = false
-        let cancellation = Cancellation()
-        guard let making = make.step.early(isCancelled: { cancellation.isSet }) else { return }
-        early = EarlyWork(make, making, cancellation)
+        guard let making = make.step.early() else { return }
+        early = EarlyWork(make, making)
         cache.state.earlyWorks += 1
         watchBytes()
     }
@@ -329,19 +333,20 @@ extension BytesWork {
         guard let early, !early.isBusy, let bytes = exchange(&early.arrived, with: nil) else { return }
         early.isBusy = true
         let (step, making, engine) = (early.step, early.making, cache.engine)
+        // It takes no turn of the key, which the last part of the decode would have to wait for.
         early.ticket = cache.workers.add(
-            engine.place(Urgency(wants.highest.queue, .low)), of: origin.key, cost: { step.load(of: .bytes(bytes)) }
+            engine.place(Urgency(wants.highest.queue, .low)), cost: { (step.cost(of: .bytes(bytes)), 0) }
         ) {
             let goesOn = making.advance(bytes)
             engine.post { self.advanced(early, goesOn: goesOn) }
         }
-        if early.ticket == nil { endEarly() }
+        if early.ticket == nil { stopEarly() }
     }
 
     private func advanced(_ work: EarlyWork, goesOn: Bool) {
         guard early === work else { return }
         work.isBusy = false
-        if goesOn { advanceEarly() } else { endEarly() }
+        if goesOn { advanceEarly() } else { stopEarly() }
     }
 
     /// Hands over what has been made for an object.
@@ -351,10 +356,19 @@ extension BytesWork {
         return early.making
     }
 
+    /// Ends the making while bytes still arrive. Another may begin if the reason is not in the bytes.
+    private func stopEarly(mayBeginAgain: Bool = false) {
+        guard early != nil else { return }
+        endEarly()
+        mayBeginEarly = mayBeginAgain
+        if previews != nil { return watchBytes() }
+        if let waiter = waiter ?? followed?.waiter { waiter.engine.run { _ in waiter.ignoreBytes() } }
+    }
+
     private func endEarly(isTaken: Bool = false) {
         guard let ended = exchange(&early, with: nil) else { return }
         ended.ticket?.cancel()
-        if !isTaken { ended.cancellation.set() }
+        if !isTaken { ended.making.cancel() }
         cache.state.earlyWorks -= 1
     }
 }
@@ -365,13 +379,12 @@ private final class EarlyWork {
     let key: CacheKey
     let step: any ObjectStep
     let making: any EarlyMaking
-    let cancellation: Cancellation
     var isBusy = false
     var arrived: Data?
     var ticket: Workers.Ticket?
 
-    init(_ make: ObjectWork, _ making: any EarlyMaking, _ cancellation: Cancellation) {
-        (key, step, self.making, self.cancellation) = (make.key, make.step, making, cancellation)
+    init(_ make: ObjectWork, _ making: any EarlyMaking) {
+        (key, step, self.making) = (make.key, make.step, making)
     }
 }
 

@@ -13,7 +13,7 @@ package final class ObjectCache: Sendable {
         /// The write under way, and the one that waits for its end.
         var writes: [CacheKey: [WriteWork]] = [:]
         /// Work that waits for a write which is on its way to the loop.
-        var early: [CacheKey: [(make: ObjectWork, round: UInt64)]] = [:]
+        var beforeWrite: [CacheKey: [(make: ObjectWork, round: UInt64)]] = [:]
         var writeCount = 0
         /// The objects that are being made while their bytes arrive.
         var earlyWorks = 0
@@ -283,7 +283,10 @@ package final class ObjectCache: Sendable {
         origin.source.replace(place, by: claim)
         guard isWritten else { return }
         engine.post { [engine] in
-            if engine.hasLeft { return self.unstage(key, added) }
+            if engine.hasLeft {
+                self.state.beforeWrite[key] = nil
+                return self.unstage(key, added)
+            }
             WriteWork(added, origin, step, in: self).enter()
         }
     }

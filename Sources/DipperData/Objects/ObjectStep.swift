@@ -35,7 +35,7 @@ package protocol ObjectStep: AnyObject, Sendable {
     var programs: Workers? { get }
 
     /// Returns the making of an object while its bytes arrive; `nil` if the step makes none before the last byte.
-    func early(isCancelled: @escaping @Sendable () -> Bool) -> (any EarlyMaking)?
+    func early() -> (any EarlyMaking)?
     func previews() -> (any PreviewScan)?
     /// Makes a coarse or partial object from the first bytes; `nil` if they are too few.
     func preview(of data: Data, _ task: MakingTask) -> Product?
@@ -72,7 +72,7 @@ extension ObjectStep {
     }
     package var place: CallbackQueue? { nil }
     package var programs: Workers? { nil }
-    package func early(isCancelled: @escaping @Sendable () -> Bool) -> (any EarlyMaking)? { nil }
+    package func early() -> (any EarlyMaking)? { nil }
     package func previews() -> (any PreviewScan)? { nil }
     package func preview(of data: Data, _ task: MakingTask) -> Product? { nil }
     package var isStored: Bool { false }
@@ -128,6 +128,8 @@ package protocol EarlyMaking: AnyObject, Sendable {
     /// - Parameter bytes: all that have arrived.
     /// - Returns: whether more can be done when more bytes have arrived.
     func advance(_ bytes: Data) -> Bool
+    /// Ends what is under way, on any thread: nobody needs the object any more.
+    func cancel()
 }
 
 /// Decides which prefixes of the bytes that arrive are worth a preview. A value.

@@ -221,7 +221,7 @@ extension ObjectWork {
     /// Waits until an object that the program has added is written.
     private func hold(until key: CacheKey) {
         if let write = cache.state.writes[key]?.last { return hold(until: write) }
-        cache.state.early[key, default: []].append((self, round))
+        cache.state.beforeWrite[key, default: []].append((self, round))
     }
 
     func hold(until write: WriteWork) {
@@ -371,6 +371,7 @@ extension ObjectWork {
         if let present = works.runs.first(where: {
             $0.key == key && $0.isLike(source) && $0.makes.allSatisfy(\.isValid)
         }) {
+            source.early?.cancel()
             present.makes.append(self)
             wait(for: present)
             return present.refresh()

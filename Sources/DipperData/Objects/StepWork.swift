@@ -48,6 +48,7 @@ final class StepWork: SharedWork {
     nonisolated var isCancelled: Bool { cancellation.isSet }
     func cancel() {
         cancellation.set()
+        source.early?.cancel()
         ticket?.cancel()
     }
 

@@ -56,7 +56,7 @@ extension WriteWork {
         let replaced = line.last?.take() == true ? line.popLast() : nil
         line.append(self)
         cache.state.writes[key] = line
-        for (make, round) in cache.state.early.removeValue(forKey: key) ?? [] where make.round == round {
+        for (make, round) in cache.state.beforeWrite.removeValue(forKey: key) ?? [] where make.round == round {
             make.hold(until: self)
         }
         if let replaced {

@@ -68,11 +68,14 @@ struct EarlyDecodeTests {
                 bad[bad.startIndex + Int.random(in: 0..<bad.count, using: &generator)] = .random(
                     in: 0...255, using: &generator)
             }
-            let early = EarlyDecode(.standard, .init())
-            for end in stride(from: 3_000, to: bad.count, by: 3_000) where !early.advance(bad.prefix(end)) { break }
-            // What libjpeg does not warn of is the same picture.
-            guard let picture = early.finish(bad) else { continue }
-            #expect(try picture.pixels == JPEGDecoder().decode(bad, .init()).pixels)
+            for side in [nil, 8, 30] as [Int?] {
+                let options = DecodeOptions(target: side.map { TargetSize(width: $0, height: $0) })
+                let early = EarlyDecode(.standard, options)
+                for end in stride(from: 3_000, to: bad.count, by: 3_000) where !early.advance(bad.prefix(end)) { break }
+                // What libjpeg does not warn of is the same picture.
+                guard let picture = early.finish(bad) else { continue }
+                #expect(try picture.pixels == JPEGDecoder().decode(bad, options).pixels)
+            }
         }
     }
 
@@ -177,19 +180,55 @@ struct EarlyDecodeTests {
     func notWorthIt() async throws {
         let (decoder, file) = (CountingDecoder(), try Self.file(seed: 3))
         let test = test(decoder)
-        func fetch(_ task: ImageTask, progress: Int, of size: Int) async throws {
+        func begin(_ task: ImageTask, progress: Int, of size: Int) async throws -> ScriptedTransfer {
             let transfer = try await test.transport.nextTransfer()
             transfer.hold(TransferResponse(body: file.prefix(progress)))
             transfer.send(progress: progress, of: size)
-            transfer.finish(with: file)
-            _ = try await task.value
+            return transfer
         }
-        try await fetch(test.cache.slowGetImage(Self.url), progress: 100_000, of: file.count)
-        let short = Self.url.appendingPathComponent("short")
-        try await fetch(test.cache.getImage(short), progress: 1_000, of: 100_000)
-        let late = Self.url.appendingPathComponent("late")
-        try await fetch(test.cache.getImage(late), progress: file.count - 10, of: file.count)
-        #expect(decoder.wholes.value == 3 && decoder.advances.value == 0)
+        func url(_ name: String) -> URL { Self.url.appendingPathComponent(name) }
+        let short = test.cache.getImage(url("short"))
+        let late = test.cache.getImage(url("late"))
+        var transfers = [try await begin(short, progress: 1_000, of: 100_000)]
+        transfers.append(try await begin(late, progress: file.count - 10, of: file.count))
+        // One that is worth it comes after them through the same threads.
+        let usual = test.cache.getImage(url("usual"))
+        transfers.append(try await begin(usual, progress: file.count / 2, of: file.count))
+        try await decoder.advances.wait { $0 == 1 }
+        for transfer in transfers { transfer.finish(with: file) }
+        for task in [short, late, usual] { _ = try await task.value }
+        #expect(decoder.wholes.value == 2 && decoder.advances.value == 1)
+
+        let prefetch = test.cache.slowGetImage(url("prefetch"))
+        let transfer = try await begin(prefetch, progress: file.count / 3, of: file.count)
+        // It may begin as soon as the prefetch is urgent.
+        let urgent = test.cache.getImage(url("prefetch"))
+        try await transfer.wait { $0.queue == .fast }
+        #expect(decoder.advances.value == 1)
+        transfer.hold(TransferResponse(body: file.prefix(file.count * 2 / 3)))
+        transfer.send(progress: file.count * 2 / 3, of: file.count)
+        try await decoder.advances.wait { $0 == 2 }
+        transfer.finish(with: file)
+        _ = try await (prefetch.value, urgent.value)
+        #expect(decoder.wholes.value == 2)
+        await test.cache.shutdown()
+    }
+
+    @Test("A file that comes to a stop holds up no other: its decoding ends, and begins anew with the next attempt")
+    func parked() async throws {
+        let (decoder, file) = (CountingDecoder(), try Self.file(seed: 4))
+        let test = test(decoder) { $0.data.retryPolicy = .fixed(.zero, retries: 2) }
+        let half = file.prefix(file.count / 2)
+        let task = test.cache.getImage(Self.url)
+        for attempt in 1...2 {
+            let transfer = try await test.transport.nextTransfer()
+            transfer.hold(TransferResponse(body: half))
+            transfer.send(progress: half.count, of: file.count)
+            try await decoder.advances.wait { $0 == attempt }
+            if attempt == 1 { transfer.fail(with: .connectionLost) } else { transfer.finish(with: file) }
+        }
+        #expect(try await task.value.pixels == JPEGDecoder().decode(file, .init()).pixels)
+        #expect(decoder.wholes.value == 0)
         await test.cache.shutdown()
     }
 }
