@@ -72,7 +72,7 @@ struct PreviewTests {
 
     @Test(
         "other pictures are shown row by row: the rows that have come, and nothing below them",
-        arguments: CodecRegistry.standard.writable)
+        arguments: CodecRegistry.standard.writable.filter { $0 != .avif })
     func rows(format: ImageFormat) async throws {
         let file = try CodecRegistry.standard.encode(Self.noise(480), as: format)
         let whole = try CodecRegistry.standard.decode(file)

@@ -218,7 +218,8 @@ struct URLRemovalTests {
 
     @Test("pictures of what is being fetched after a redirect are not kept either", arguments: [a, target])
     func redirectedPicturesUnderWay(removed: URL) async throws {
-        let test = TestImageCache(folder: TemporaryFolder())
+        // Without a folder, so that all have joined the fetch before the removal.
+        let test = TestImageCache()
         let request = ImageRequest(Self.a)
         let (task, first) = try await test.begin(request)
         let other = test.cache.getImage(request.inverted)

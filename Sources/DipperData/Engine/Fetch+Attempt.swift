@@ -207,7 +207,7 @@ extension Fetch {
         run.reception = Reception()
         (run.hasBroughtBytes, run.givesWay, run.isLost, run.looks) = (false, false, false, nil)
         (run.progressPace, run.bytesPace) = (Pacing(), Pacing())
-        run.nextTold = 0
+        run.isLong = false
         run.reception.setWanted(!wanted.isEmpty)
         let receive: @Sendable (TransferEvent) -> Void = {
             [weak engine, number = run.number, reception = run.reception, step = progressStep] event in
@@ -257,11 +257,10 @@ extension Fetch {
         hold(progress.received + run.unusedPartialBytes)
         if isOver { return }
         report(wanted, progress)
-        if let expected = progress.expected, expected >= Self.longBody, progress.received < expected / 4 * 3,
-            progress.received >= run.nextTold
+        if !run.isLong, let expected = progress.expected, expected >= Self.longBody,
+            progress.received < expected / 4 * 3
         {
-            // So many waiters are told seldom, and one that becomes urgent meanwhile is told soon.
-            run.nextTold = progress.received + max(Self.longBody, progress.received / 4)
+            run.isLong = true
             for waiter in waiters { waiter.bodyArrives() }
         }
     }

@@ -6,6 +6,7 @@ extension Fetch {
         engine.events.joined(waiter, self)
         if waiter.wantsProgress { want(.progress, for: waiter) }
         if waiter.viewer != nil { want(.bytes, for: waiter) }
+        if run?.isLong == true { waiter.bodyArrives() }
     }
 
     func join(_ waiter: Waiter, _ found: FoundEntry?) {

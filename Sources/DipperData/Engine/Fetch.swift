@@ -213,8 +213,8 @@ final class Run {
     var joined: JoinedBody?
     var progressPace = Pacing()
     var bytesPace = Pacing()
-    /// The number of bytes at which waiters are told again that a long body arrives.
-    var nextTold = 0
+    /// Whether waiters have been told that a long body arrives.
+    var isLong = false
 
     init(_ attempt: Attempt, inherited: Int, wasThrottled: Bool, sent: HTTPHeaders) {
         (self.attempt, self.inherited, self.wasThrottled, self.sent) = (attempt, inherited, wasThrottled, sent)

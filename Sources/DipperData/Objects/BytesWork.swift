@@ -29,16 +29,16 @@ final class BytesWork: SharedWork {
     var waiting = 0
     private var previews: Previews?
     private var early: EarlyWork?
+    /// Whether a long body has begun to arrive.
+    private var isArriving = false
     private var mayBeginEarly = true
     var isClosed = false
     /// Whether objects of other bytes are out of date as soon as an object is made of these.
     var isNewest: Bool
     private var hasTold = false
 
-    /// - Parameters:
-    ///   - timeout: the time limit of the call; `nil` for none.
-    ///   - failed: a call for the bytes, of whose answer the object could not be made.
-    init(_ origin: Origin, for make: ObjectWork, within timeout: Duration?, after failed: BytesWork?) {
+    /// - Parameter failed: a call for the bytes, of whose answer the object could not be made.
+    init(_ origin: Origin, for make: ObjectWork, after failed: BytesWork?) {
         failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
         let isShared = make.claim.key == origin.dataKey && make.claim.isUntouched
@@ -47,7 +47,7 @@ final class BytesWork: SharedWork {
         followed = origin.following?()
         call = origin.source.call(
             for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority)
-                .with(\.timeout, timeout),
+                .with(\.timeout, (make.family.first { !$0.calls.isEmpty } ?? make).timeout),
             keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
         requestedQueue = want.queue
         earlier = failed?.eventID
@@ -77,7 +77,11 @@ final class BytesWork: SharedWork {
     }
 
     override func move(to want: Urgency) {
-        if want.queue == .slow { stopEarly(mayBeginAgain: true) }
+        if want.queue == .slow {
+            stopEarly(mayBeginAgain: true)
+        } else if isArriving {
+            beginEarly()
+        }
         if let followed { return followed.raise(to: want) }
         if let waiter { origin.source.engine.run { _ in waiter.change(to: want) } }
     }
@@ -95,7 +99,10 @@ extension BytesWork: BytesCaller {
         }
     }
 
-    func bodyArrives() { beginEarly() }
+    func bodyArrives() {
+        isArriving = true
+        beginEarly()
+    }
 
     func asks(_ address: String) {
         if origin.dataKey.isOf(address) { return }
@@ -117,7 +124,10 @@ extension BytesWork {
     func leave(_ make: ObjectWork) {
         guard makes.contains(where: { $0 === make }) else { return }
         makes.removeAll { $0 === make }
-        if early?.key == make.key { stopEarly(mayBeginAgain: true) }
+        if early?.key == make.key {
+            stopEarly(mayBeginAgain: true)
+            beginEarly()
+        }
         settle()
     }
 
@@ -181,6 +191,7 @@ extension BytesWork {
             (failure, progress) = (error, nil)
             // The wait may be long, and what arrives after it may be another body.
             stopEarly(mayBeginAgain: true)
+            isArriving = false
         case .retry: (failure, progress) = (nil, nil)
         case .progress(let present): progress = present
         case .state, .interim, .finished: break

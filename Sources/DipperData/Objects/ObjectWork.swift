@@ -324,12 +324,10 @@ extension ObjectWork {
         let works = cache.works(of: origin.key)
         let isRenewal = failed != nil || broken != nil
         let asked = isRenewal ? origin.renewed(once: failed == nil) : origin
-        // The time that this work has waited is no fault of work that comes now.
-        let timeout = (family.first { !$0.calls.isEmpty } ?? self).timeout
         let present = works.supplies.first {
-            $0.isCurrent && (!keepsBytes || $0.keepsBytes) && $0.origin.isLike(asked) && $0.call.timeout == timeout
+            $0.isCurrent && (!keepsBytes || $0.keepsBytes) && $0.origin.isLike(asked)
         }
-        let supply = present ?? BytesWork(asked, for: self, within: timeout, after: failed?.supply)
+        let supply = present ?? BytesWork(asked, for: self, after: failed?.supply)
         self.supply = supply
         supply.makes.append(self)
         wait(for: supply)
