@@ -22,7 +22,7 @@
             #expect(Self.codecs.isolation(of: decoder, .init()) == .preferred)
             #expect(Self.codecs.isolation(of: decoder, .with { $0.isolation = .off }) == .off)
             #expect(Self.codecs.isolation(of: PNGDecoder(), .init()) == .off)
-            let (there, here) = (try decode(data), try decode(data, .off))
+            let (there, here) = (try decode(data, .required), try decode(data, .off))
             #expect(there.pixels == here.pixels && there.isOpaque == here.isOpaque)
             #expect(there.animation?.frameCount == here.animation?.frameCount)
             #expect(there.animation?.loopCount == here.animation?.loopCount)
@@ -90,7 +90,18 @@
                 var data = try Pictures.data("heic/orientation-1.heic")
                 let place = try #require(data.firstRange(of: Data("ispe".utf8))).upperBound + 4
                 data.replaceSubrange(place..<place + 8, with: [0, 0, 0, 64, 0, 0, 0, 64])
-                for isolation in [Isolation.off, .preferred] {
+                for isolation in [Isolation.off, .required] {
+                    #expect(throws: DipperError.imageTooLarge) { try decode(data, isolation) }
+                }
+            }
+
+            @Test("A HEIC whose grid is larger than it announces is refused before memory is taken")
+            func hiddenGrid() throws {
+                var data = try Pictures.data("heic/grid.heic")
+                // Two rows and columns, and the size of the whole.
+                let size = try #require(data.firstRange(of: Data([0, 0, 1, 1, 0, 120, 0, 100]))).suffix(4)
+                data.replaceSubrange(size, with: [0x75, 0x30, 0x75, 0x30])
+                for isolation in [Isolation.off, .required] {
                     #expect(throws: DipperError.imageTooLarge) { try decode(data, isolation) }
                 }
             }

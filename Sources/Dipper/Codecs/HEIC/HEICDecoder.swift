@@ -36,6 +36,7 @@
         private let options: DecodeOptions
         /// The number of pixels of the largest item, in whole blocks.
         private let largest: Int
+        private let longestSide: Int
 
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
             let info = try ImageInfo(data)
@@ -55,6 +56,7 @@
             let held = PixelSize(width: largest, height: isDeep ? 24 : 16)
             let result = try RowWriter.byteCount(from: size, to: options.storedTarget(for: size, .up))
             memory = try held.byteCount(1) + data.count + result
+            longestSide = items.map { max($0.width, $0.height) }.max() ?? 0
             (self.data, self.options, self.largest) = (data, options, largest)
         }
 
@@ -76,6 +78,8 @@
             defer { withExtendedLifetime(bytes) {} }
             guard let context = heif_context_alloc() else { throw PixelMemory.noMemory }
             defer { heif_context_free(context) }
+            // A grid has a size of its own. Of a composed picture, libheif 1.15 refuses the limit itself too.
+            heif_context_set_maximum_image_size_limit(context, Int32(clamping: longestSide + 1))
             // In this thread.
             heif_context_set_max_decoding_threads(context, 0)
             try Self.check(heif_context_read_from_memory_without_copy(context, bytes.base, bytes.count, nil))
