@@ -90,7 +90,12 @@
                 var data = try Pictures.data("heic/orientation-1.heic")
                 let place = try #require(data.firstRange(of: Data("ispe".utf8))).upperBound + 4
                 data.replaceSubrange(place..<place + 8, with: [0, 0, 0, 64, 0, 0, 0, 64])
-                for isolation in [Isolation.off, .required] {
+                // Of two threes after zeros, only the first one is no data.
+                var stuffed = data
+                let set = try #require(data.firstRange(of: Data([0x42, 1, 1]))).upperBound
+                let flags = try #require(data[set...].firstRange(of: Data([0x90, 0, 0, 3, 0, 0, 3, 0, 0x1E])))
+                stuffed.replaceSubrange(flags, with: [0x90, 0, 0, 3, 3, 0, 0, 3, 0x1E])
+                for (data, isolation) in [(data, Isolation.off), (data, .required), (stuffed, .off)] {
                     #expect(throws: DipperError.imageTooLarge) { try decode(data, isolation) }
                 }
             }

@@ -281,5 +281,15 @@ import Testing
             Issue.record("The answer is another one.")
             return
         }
+        // Of a frame that is shown for ever, and an animation that is repeated more often than a file can say.
+        var endless = picture
+        (endless.duration, endless.loopCount) = (.seconds(1_000_000) + .milliseconds(999), .max)
+        guard let packet = DecoderPacket(DecoderReply.picture(endless).packet.bytes),
+            case .picture(let believed)? = DecoderReply(packet, limits)
+        else {
+            Issue.record("A true answer is not believed.")
+            return
+        }
+        #expect(believed.duration == .seconds(1_000_000) && believed.loopCount == Int(Int32.max))
     }
 }
