@@ -237,6 +237,18 @@ import Testing
         #expect(none.program == nil && !none.isComplete && none.description.contains("/nowhere/dipper-decoder"))
     }
 
+    @Test("are decoded for others, such as the inspector, as the strictest of the image caches on the same bytes says")
+    func strictest() {
+        let data = DataCache()
+        #expect(data.decodeOptions.isolation == .automatic)
+        var found: [Isolation] = []
+        for isolation in [Isolation.off, .automatic, .off, .preferred, .automatic, .required, .preferred, .off] {
+            data.isolateOthers(.with { $0.isolation = isolation })
+            found.append(data.decodeOptions.isolation)
+        }
+        #expect(found == [.off, .automatic, .automatic, .preferred, .preferred, .required, .required, .required])
+    }
+
     @Test("are loaded by a cache; alternatives take the place of one that crashes")
     func cache() async throws {
         let helpers = try Helpers()
