@@ -106,9 +106,23 @@
                 // Two rows and columns, and the size of the whole.
                 let size = try #require(data.firstRange(of: Data([0, 0, 1, 1, 0, 120, 0, 100]))).suffix(4)
                 data.replaceSubrange(size, with: [0x75, 0x30, 0x75, 0x30])
-                for isolation in [Isolation.off, .required] {
-                    #expect(throws: DipperError.imageTooLarge) { try decode(data, isolation) }
+                // A long side allows no large square.
+                var narrow = data
+                let announced = try #require(data.firstRange(of: Data("ispe".utf8))).upperBound + 4
+                narrow.replaceSubrange(announced..<announced + 8, with: [0, 0, 0x75, 0x30, 0, 0, 0, 1])
+                for data in [data, narrow] {
+                    for isolation in [Isolation.off, .required] {
+                        #expect(throws: DipperError.imageTooLarge) { try decode(data, isolation) }
+                    }
                 }
+            }
+
+            @Test("A HEIC with several headers is refused, because libheif may read another one than this program")
+            func severalHeaders() throws {
+                let data = try Pictures.data("heic/tiny.heic")
+                let start = try #require(data.firstRange(of: Data("meta".utf8))).lowerBound - 4
+                let length = data[start..<start + 4].reduce(0) { $0 << 8 | Int($1) }
+                #expect(throws: DipperError.undecodable) { try decode(data + data[start..<start + length], .off) }
             }
         #endif
     }

@@ -42,14 +42,21 @@
             let info = try ImageInfo(data)
             let size = info.size ?? PixelSize(width: 0, height: 0)
             try options.check(size, frames: 1)
-            let items = try data.withBytes { bytes throws(DipperError) in
-                try HEIFItem(BoxReader.first("meta", in: ByteReader(bytes), else: Self.noPicture)).sizes().values
+            let (items, compositions) = try data.withBytes { bytes throws(DipperError) -> ([PixelSize], [PixelSize]) in
+                let file = ByteReader(bytes)
+                let meta = try Self.meta(of: file)
+                return (Array(try HEIFItem(meta).sizes().values), try HEICCompositions(meta, in: file).sizes())
             }
             var largest = 0
             for item in items {
                 // HEVC codes whole blocks.
                 let blocks = PixelSize(width: (item.width + 63) & ~63, height: (item.height + 63) & ~63)
                 largest = max(largest, try blocks.byteCount(1))
+            }
+            for size in compositions {
+                guard try size.byteCount(1) <= largest else {
+                    throw .imageTooLarge.with(detail: "HEIC: a picture of \(size) pixels")
+                }
             }
             // As libheif 1.15 was seen to take: planes of the picture, what libde265 knows of its blocks, and copies.
             let isDeep = info.bitDepth.map { $0 > 8 } ?? true
@@ -58,6 +65,18 @@
             memory = try held.byteCount(1) + data.count + result
             longestSide = items.map { max($0.width, $0.height) }.max() ?? 0
             (self.data, self.options, self.largest) = (data, options, largest)
+        }
+
+        /// libheif would read the last one of several, and not the one whose sizes are checked.
+        private static func meta(of file: ByteReader) throws(DipperError) -> ByteReader {
+            var (boxes, found) = (BoxReader(file), ByteReader?.none)
+            while let box = try? boxes.next() {
+                guard box.type == "meta" else { continue }
+                if found != nil { throw broken }
+                found = box.content
+            }
+            guard let found else { throw noPicture }
+            return found
         }
 
         func decode() throws(DipperError) -> Image {
