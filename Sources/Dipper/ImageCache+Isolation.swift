@@ -60,11 +60,22 @@ extension DataCache {
     /// of these bytes.
     package var decodeOptions: DecodeOptions { note.withLock { $0 as? DecodeOptions } ?? DecodeOptions() }
 
-    /// Has others that decode these bytes do so as isolated as these options say, or more.
+    /// Has others that decode these bytes do so as isolated as these options say. Of several, the strictest count.
     package func isolateOthers(_ options: DecodeOptions) {
-        if options.isolation == .off { return }
         note.withLock { note in
-            if (note as? DecodeOptions)?.isolation != .required { note = options }
+            let known = (note as? DecodeOptions)?.isolation
+            if known.map({ $0.strictness < options.isolation.strictness }) ?? true { note = options }
+        }
+    }
+}
+
+extension Isolation {
+    fileprivate var strictness: Int {
+        switch self {
+        case .off: 0
+        case .automatic: 1
+        case .preferred: 2
+        case .required: 3
         }
     }
 }

@@ -31,7 +31,7 @@ struct InfoCommand: AsyncParsableCommand {
     @OptionGroup var store: StoreOptions
 
     func validate() throws {
-        guard !sources.isEmpty || decoding.isolation != .off else {
+        guard !sources.isEmpty || decoding.given != nil else {
             throw ValidationError("Name at least one picture.")
         }
     }
@@ -39,7 +39,7 @@ struct InfoCommand: AsyncParsableCommand {
     func run() async throws {
         let sources = sources.map(PictureSource.init)
         let images = ImageCache(try requests.imageConfiguration(store, decoding, for: sources))
-        let posture = decoding.isolation == .off ? nil : await images.isolationPosture
+        let posture = decoding.given == nil ? nil : await images.isolationPosture
         let infos = try await sources.load(by: images, store) {
             images.data.getData($0.request(requests.header))
         } use: { source, bytes in

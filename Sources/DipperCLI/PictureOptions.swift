@@ -19,11 +19,15 @@ struct PictureOptions: ParsableArguments {
 
 struct DecodingOptions: ParsableArguments {
     @Option(
+        name: .customLong("isolation"),
         help: ArgumentHelp(
             "Who decodes pictures: helper processes that can open no file and reach no network (required), such helpers "
-                + "as far as the system has what they need (preferred), or the tool itself (off).",
-            valueName: "required|preferred|off"))
-    var isolation = Isolation.off
+                + "as far as the system has what they need (preferred), the tool itself (off), or such helpers for "
+                + "HEIC, JPEG XL and SVG and the tool for the other formats (automatic). (default: automatic)",
+            valueName: "required|preferred|automatic|off"))
+    var given: Isolation?
+
+    var isolation: Isolation { given ?? .automatic }
 
     func options(_ target: TargetSize? = nil) -> DecodeOptions {
         var options = DecodeOptions(target: target)
@@ -35,7 +39,7 @@ struct DecodingOptions: ParsableArguments {
 /// As text: the name of the case.
 extension Isolation: ExpressibleByArgument {
     public init?(argument: String) {
-        let isolation = [Isolation.required, .preferred, .off].first { "\($0)" == argument.lowercased() }
+        let isolation = [Isolation.required, .preferred, .automatic, .off].first { "\($0)" == argument.lowercased() }
         guard let isolation else { return nil }
         self = isolation
     }

@@ -164,7 +164,6 @@ static void end_first(void) {
 }
 
 static int limit_self(int pipe) {
-    end_first();
     /* What handles crashes, such as Swift's runtime, could not do so behind the wall, and would try again and again. */
     for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
     const struct rlimit none = {0, 0}, files = {16, 16};
@@ -287,6 +286,7 @@ struct dipper_wall dipper_build_wall(int pipe, void (*prepare)(void *), void *ar
     /* What the program has opened before, such as a log. */
     if (syscall(__NR_close_range, pipe + 1, ~0U, 0)) wall.limits = errno;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) wall.privileges = errno;
+    end_first();
     wall.files = forbid_files();
     int error = drop_capabilities();
     if (error) wall.privileges = error;

@@ -51,7 +51,28 @@ struct IsolationCommandTests {
         let missing = try await Dipper.run(
             ["info", "--isolation", "required", "--cache-dir", dipper.path], environment: ["DIPPER_DECODER": "1"])
         #expect(missing.status == 1 && missing.text.hasPrefix("isolation: missing: "))
+        let automatic = try await dipper.run("info", "--isolation", "automatic", "--json")
+        #expect(automatic.status == 0 && automatic.calls.map { $0["isolation"] } == ["automatic"])
         #expect(try await dipper.run("info").status == 64)
         #expect(try await dipper.run("info", "--isolation", "perhaps").status == 64)
     }
+
+    @Test("The default is that of the library: automatic", arguments: ["get", "batch", "info", "convert", "sheet"])
+    func standard(_ command: String) async throws {
+        let help = try await Dipper.run([command, "--help"]).text
+        #expect(help.split(whereSeparator: \.isWhitespace).joined(separator: " ").contains("(default: automatic)"))
+    }
+
+    #if SVG
+        @Test("Formats that ask for it are decoded apart by default, where text has no fonts")
+        func formats() async throws {
+            let file = folder.url.appendingPathComponent("text.svg")
+            try Data("<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><text y='9'>a</text></svg>".utf8)
+                .write(to: file)
+            let convert = ["convert", file.path, folder.path + "/out.png"]
+            let apart = try await Dipper.run(convert)
+            #expect(apart.status == 1 && apart.errors.contains("fonts"), "\(apart.errors)")
+            #expect(try await Dipper.run(convert + ["--isolation", "off"]).status == 0)
+        }
+    #endif
 }

@@ -19,7 +19,8 @@ public protocol ImageDecoder: Sendable {
     var format: ImageFormat { get }
 
     /// How pictures of the format are decoded with ``Isolation/automatic``: the default is `.off`, in the program. Formats
-    /// whose libraries are attacked the most have `.preferred`.
+    /// whose libraries are attacked the most have `.preferred`. The program itself still calls ``info(of:)`` and
+    /// ``memory(of:_:)`` of such a decoder, which therefore must not call the library.
     var isolation: Isolation { get }
 
     /// Starts the threads that the decoder's library needs, in a helper process before its wall is closed: behind it, none

@@ -87,12 +87,13 @@ public struct DecodeOptions: Sendable {
 /// ```
 public enum Isolation: Sendable, Hashable {
     /// Pictures are decoded as with ``preferred`` if their format asks for it by ``ImageDecoder/isolation``, as HEIC,
-    /// JPEG XL and SVG do, and as with ``off`` if not.
+    /// JPEG XL and SVG do, and as with ``off`` if not. The program must provide helpers, as for the other cases.
     case automatic
     /// Pictures are decoded by helpers behind a complete wall, or fail with `DipperError.notIsolated`.
     case required
     /// Pictures are decoded by helpers as far as the system can: behind an incomplete wall if a part is missing, and in
-    /// this program if there is no helper. ``ImageCache/isolationPosture`` says what is missing, and a cache logs it.
+    /// this program if there is no helper, unless one has failed with the file. ``ImageCache/isolationPosture`` says what
+    /// is missing, and a cache logs it.
     case preferred
     /// Pictures are decoded in this program.
     case off

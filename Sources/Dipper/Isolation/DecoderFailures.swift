@@ -34,6 +34,13 @@ final class DecoderFailures: Sendable {
         return all.withLock { all in all.contains { $0.weight > 1 && $0.isAlike(failure) } }
     }
 
+    /// Whether a helper has failed with a file, whoever was to blame, and whatever the request was.
+    func includes(_ data: Data) -> Bool {
+        guard mayInclude(data) else { return false }
+        let file = data.mark
+        return all.withLock { all in all.contains { $0.file == file } }
+    }
+
     /// Remembers a failure: one of the file itself for good, one that may have had another reason until it happens again.
     func add(_ data: Data, _ request: DecoderRequest, _ fault: DecoderProcess.Fault) {
         if fault == .nobody { return }

@@ -125,6 +125,9 @@ enum DecoderReply {
         var duration = Duration.zero
     }
 
+    /// The longest time of a frame, in nanoseconds.
+    private static let longest = 1_000_000_000_000_000
+
     case picture(Picture)
     /// The animation has no such frame.
     case end
@@ -144,7 +147,7 @@ enum DecoderReply {
             let size = PixelSize(width: numbers[1], height: numbers[2])
             guard !size.isEmpty, let count = try? size.byteCount(), count <= limits.bytes, count / 4 <= limits.pixels,
                 (1...max(1, limits.frames)).contains(numbers[4]), (0...Int(Int32.max)).contains(numbers[5]),
-                (0...1_000_000_000_000_000).contains(numbers[6])
+                (0...Self.longest).contains(numbers[6])
             else { return nil }
             self = .picture(
                 Picture(
@@ -162,10 +165,10 @@ enum DecoderReply {
     var packet: DecoderPacket {
         switch self {
         case .picture(let picture):
-            let (seconds, rest) = picture.duration.components
+            let (seconds, rest) = min(picture.duration, .nanoseconds(Self.longest)).components
             return DecoderPacket([
                 1, picture.size.width, picture.size.height, picture.isOpaque ? 1 : 0, picture.frameCount,
-                picture.loopCount, Int(min(seconds, 1_000_000) * 1_000_000_000 + rest / 1_000_000_000),
+                min(picture.loopCount, Int(Int32.max)), Int(seconds * 1_000_000_000 + rest / 1_000_000_000),
             ])
         case .end: return DecoderPacket([2])
         case .needsFile: return DecoderPacket([3])

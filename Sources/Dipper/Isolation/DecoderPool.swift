@@ -121,8 +121,17 @@ final class DecoderPool: Sendable {
         }
         var sendsFile = request.operation == .decode
         var attempts = 0
+        // The first frame of an animation was decoded by a helper.
+        var isGiven = request.operation == .frame
         while true {
-            let process = try take(wanted, request.options, isSpread: request.operation == .frame)
+            let process: DecoderProcess
+            do throws(DipperError) {
+                process = try take(wanted, request.options, isSpread: request.operation == .frame)
+            } catch {
+                // The program may decode in place of a helper, but not what may have ended one.
+                guard error == .notIsolated, isGiven || failures.includes(data) else { throw error }
+                throw .decoderFailed.with(detail: error.detail ?? "there is no other helper")
+            }
             if process !== wanted { sendsFile = true }
             let answer: (reply: DecoderReply, pixels: PixelStorage?)
             do throws(DipperError) {
@@ -133,7 +142,10 @@ final class DecoderPool: Sendable {
                 if fault == .file { reserve(request.options) }
                 wanted = nil
                 attempts += 1
-                if !isGone { failures.add(data, request, fault) }
+                if !isGone {
+                    isGiven = true
+                    failures.add(data, request, fault)
+                }
                 // Another one is asked, because this one has not seen the bytes, or somebody has ended it.
                 if isGone || fault == .outside, attempts < 3, !failures.includes(data, request) { continue }
                 throw isGone ? .decoderFailed.with(detail: "helpers end at once") : error

@@ -160,18 +160,19 @@ extension CodecRegistry {
     /// no decoder of this program reads, such as a video, counts by its header, or by its bytes.
     func cost(of data: Data, _ options: DecodeOptions, isProcessed: Bool) -> Int {
         do throws(DipperError) {
-            // The header is not read by a library in this program if the picture is decoded apart.
+            // A library reads no header in this program if the picture is decoded apart.
             let known = try? decoder(for: data)
             let isApart = known.map { isolation(of: $0, options) != .off } ?? false
-            let decoder = isApart ? nil : known
+            let decoder = isApart && known?.isolation == .off ? nil : known
             let info = if let decoder { try decoder.info(of: data) } else { try ImageInfo(data) }
             guard let size = info.size else { return data.count }
             let result = try (options.target?.size(for: size) ?? size).byteCount()
             let second = isProcessed ? result : 0
-            if let decoder { return try decoder.memory(of: data, options) + second }
+            // The shared memory that becomes the picture, beside the helper's pixels.
+            let shared = isApart ? result : 0
+            if let decoder { return try decoder.memory(of: data, options) + shared + second }
             guard isApart else { return try size.byteCount() + size.byteCount() + second }
-            // The helper's pixels, and the shared memory that becomes the picture.
-            return try memoryBeside(info, size) + result + result + second
+            return try memoryBeside(info, size) + result + shared + second
         } catch {
             return error == .imageTooLarge ? .max : data.count
         }

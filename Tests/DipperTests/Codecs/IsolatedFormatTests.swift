@@ -22,7 +22,7 @@
             #expect(Self.codecs.isolation(of: decoder, .init()) == .preferred)
             #expect(Self.codecs.isolation(of: decoder, .with { $0.isolation = .off }) == .off)
             #expect(Self.codecs.isolation(of: PNGDecoder(), .init()) == .off)
-            let (there, here) = (try decode(data), try decode(data, .off))
+            let (there, here) = (try decode(data, .required), try decode(data, .off))
             #expect(there.pixels == here.pixels && there.isOpaque == here.isOpaque)
             #expect(there.animation?.frameCount == here.animation?.frameCount)
             #expect(there.animation?.loopCount == here.animation?.loopCount)
@@ -90,9 +90,39 @@
                 var data = try Pictures.data("heic/orientation-1.heic")
                 let place = try #require(data.firstRange(of: Data("ispe".utf8))).upperBound + 4
                 data.replaceSubrange(place..<place + 8, with: [0, 0, 0, 64, 0, 0, 0, 64])
-                for isolation in [Isolation.off, .preferred] {
+                // Of two threes after zeros, only the first one is no data.
+                var stuffed = data
+                let set = try #require(data.firstRange(of: Data([0x42, 1, 1]))).upperBound
+                let flags = try #require(data[set...].firstRange(of: Data([0x90, 0, 0, 3, 0, 0, 3, 0, 0x1E])))
+                stuffed.replaceSubrange(flags, with: [0x90, 0, 0, 3, 3, 0, 0, 3, 0x1E])
+                for (data, isolation) in [(data, Isolation.off), (data, .required), (stuffed, .off)] {
                     #expect(throws: DipperError.imageTooLarge) { try decode(data, isolation) }
                 }
+            }
+
+            @Test("A HEIC whose grid is larger than it announces is refused before memory is taken")
+            func hiddenGrid() throws {
+                var data = try Pictures.data("heic/grid.heic")
+                // Two rows and columns, and the size of the whole.
+                let size = try #require(data.firstRange(of: Data([0, 0, 1, 1, 0, 120, 0, 100]))).suffix(4)
+                data.replaceSubrange(size, with: [0x75, 0x30, 0x75, 0x30])
+                // A long side allows no large square.
+                var narrow = data
+                let announced = try #require(data.firstRange(of: Data("ispe".utf8))).upperBound + 4
+                narrow.replaceSubrange(announced..<announced + 8, with: [0, 0, 0x75, 0x30, 0, 0, 0, 1])
+                for data in [data, narrow] {
+                    for isolation in [Isolation.off, .required] {
+                        #expect(throws: DipperError.imageTooLarge) { try decode(data, isolation) }
+                    }
+                }
+            }
+
+            @Test("A HEIC with several headers is refused, because libheif may read another one than this program")
+            func severalHeaders() throws {
+                let data = try Pictures.data("heic/tiny.heic")
+                let start = try #require(data.firstRange(of: Data("meta".utf8))).lowerBound - 4
+                let length = data[start..<start + 4].reduce(0) { $0 << 8 | Int($1) }
+                #expect(throws: DipperError.undecodable) { try decode(data + data[start..<start + length], .off) }
             }
         #endif
     }

@@ -87,7 +87,7 @@ struct PictureCase: CustomTestStringConvertible {
         + jpegXL.flatMap { PictureCase.all("jxl", "jxl", within: $0.1, [$0.0]) }
         + svg.flatMap { PictureCase.all("svg", "svg", within: $0.1, [$0.0]) }
 
-    @Test("look as Pillow decodes them", arguments: stills)
+    @Test("look as Pillow decodes them, or the programs of the format's own library", arguments: stills)
     func still(_ test: PictureCase) throws {
         let data = try Pictures.data(test.path)
         let decoder = try CodecRegistry.standard.decoder(for: data)
@@ -140,7 +140,7 @@ struct PictureCase: CustomTestStringConvertible {
     ]
 
     @Test(
-        "have the frames that Pillow decodes and browsers show, each for its time, as often as the file says",
+        "have the frames that Pillow or the format's own library decodes and browsers show, each for its time, as often as the file says",
         arguments: moving.filter { Pictures.isReadable($0.path) } + apng)
     func frames(_ test: PictureCase) throws {
         let data = try Pictures.data(test.path)

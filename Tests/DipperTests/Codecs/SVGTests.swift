@@ -69,6 +69,21 @@ import Testing
             #expect(image.pixels == Image.filled(with: Color(hex: 0x123456), 30, 4).pixels)
         }
 
+        @Test("of any size is drawn small if that is asked for, and is not drawn larger than the limits allow")
+        func huge() throws {
+            let file = Self.file("viewBox='0 0 1e6 1e6'", "<rect width='1e6' height='1e6' fill='#123456'/>")
+            let small = TargetSize(width: 64, height: 64)
+            let image = try decode(file) { $0.target = small }
+            #expect(image.pixels == Image.filled(with: Color(hex: 0x123456), 64, 64).pixels)
+            #expect(throws: DipperError.imageTooLarge) { try decode(file) }
+            #expect(throws: DipperError.imageTooLarge) {
+                try decode(file) { $0.target = TargetSize(width: 100_000, height: 100_000) }
+            }
+            let codecs = CodecRegistry.standard
+            #expect(codecs.cost(of: file, DecodeOptions(target: small), isProcessed: false) < 1 << 20)
+            #expect(codecs.cost(of: file, DecodeOptions(), isProcessed: false) == .max)
+        }
+
         private static let folder = TemporaryFolder()
         /// Attempts to read a file, or an address, into a picture that is empty otherwise.
         private static let attempts: [(String, Data)] = {
@@ -80,7 +95,7 @@ import Testing
             try? Self.file("width='9' height='9'", "<rect id='a' width='9' height='9' fill='red'/>").write(to: other)
             let (png, css, svg) = (picture.absoluteString, style.absoluteString, other.absoluteString)
             let size = "width='9' height='9'"
-            let clear = "<rect width='9' height='9' fill-opacity='0'/>"
+            let clear = "<rect width='9' height='9' fill='none'/>"
             return [
                 ("picture", file(size, "<image \(size) href='\(png)'/>")),
                 ("picture by path", file(size, "<image \(size) xlink:href='\(picture.path)'/>")),
@@ -118,6 +133,9 @@ import Testing
         @Test("reads no file and no address", arguments: attempts.map(\.0), [Isolation.off, .preferred])
         func closed(_ name: String, _ isolation: Isolation) throws {
             let data = try #require(Self.attempts.first { $0.0 == name }).1
+            for secret in ["secret.png", "secret.css", "secret.svg"] {
+                try #require(try !Data(contentsOf: Self.folder.url.appendingPathComponent(secret)).isEmpty)
+            }
             do throws(DipperError) {
                 let image = try decode(data) { $0.isolation = isolation }
                 #expect(image.pixels.allSatisfy { $0 == 0 })
@@ -170,12 +188,23 @@ import Testing
             let data = try Pictures.data("svg/text.svg")
             let here = try decode(data) { $0.isolation = .off }
             #expect(here.size == PixelSize(width: 60, height: 20))
-            do throws(DipperError) {
-                _ = try decode(data)
-                Issue.record("text is drawn")
-            } catch {
-                #expect(error == .undecodable && error.detail?.contains("fonts") == true)
+            let prefixed = Self.file("xmlns:s='http://www.w3.org/2000/svg'", "<!-- - --><s:text\n>a</s:text>")
+            for data in [data, prefixed, Self.file("", "<text/>")] {
+                do throws(DipperError) {
+                    _ = try decode(data)
+                    Issue.record("text is drawn")
+                } catch {
+                    #expect(error == .undecodable && error.detail?.contains("fonts") == true)
+                }
             }
+        }
+
+        @Test("that only names text is drawn in a helper")
+        func noText() throws {
+            let file = Self.file(
+                "width='9' height='9' xmlns:text='urn:text' text:text=':text' style='cursor:text'",
+                "<!-- <text>a</text> --><rect width='9' height='9' fill='red'/><text:textual/><texts/>")
+            #expect(try decode(file) { $0.isolation = .required }.isOpaque)
         }
     #endif
 }

@@ -295,6 +295,15 @@ struct DecodeCostTests {
         #expect(cost(data) == 2 * 4_000 * 3_000 * 4)
     }
 
+    @Test(
+        "a picture of a format that asks for a helper counts as its decoder says, and its pixels once more here",
+        arguments: ["heic/grid.heic", "jxl/alpha.jxl", "svg/shapes.svg"].filter(Pictures.isReadable))
+    func asksForHelper(_ name: String) throws {
+        let data = try Pictures.data(name)
+        let memory = try CodecRegistry.standard.decoder(for: data).memory(of: data, DecodeOptions())
+        #expect(try cost(data) == memory + #require(try ImageInfo(data).size).byteCount())
+    }
+
     @Test("sizes that no number can hold cost as much as there can be; what has no size, its bytes")
     func overflow() throws {
         let length = 0x7FFF_FFFF

@@ -130,6 +130,23 @@ struct Helpers {
         #expect(error("wait b", harmed(helpers, times: 0, by: SIGKILL)) == .decoderFailed)
     }
 
+    @Test("that are killed and cannot be replaced leave the file to nobody, not to this program either")
+    func unreplaced() throws {
+        var helpers = try Helpers()
+        func options(killing times: Int) -> DecodeOptions {
+            let program = helpers.program
+            var options = harmed(helpers, times: times, by: SIGKILL)
+            options.isCancelled = { [isCancelled = options.isCancelled] in
+                try? FileManager.default.removeItem(at: program)
+                return isCancelled()
+            }
+            return options
+        }
+        #expect(error("wait", options(killing: 1)) == .decoderFailed)
+        helpers.options.target = TargetSize(width: 1, height: 1)
+        #expect(error("wait", options(killing: 0)) == .decoderFailed)
+    }
+
     @Test("that get no processor do not fail a file for good, until that happens again")
     func stopped() throws {
         var helpers = try Helpers()

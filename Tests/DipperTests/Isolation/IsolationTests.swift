@@ -237,6 +237,18 @@ import Testing
         #expect(none.program == nil && !none.isComplete && none.description.contains("/nowhere/dipper-decoder"))
     }
 
+    @Test("are decoded for others, such as the inspector, as the strictest of the image caches on the same bytes says")
+    func strictest() {
+        let data = DataCache()
+        #expect(data.decodeOptions.isolation == .automatic)
+        var found: [Isolation] = []
+        for isolation in [Isolation.off, .automatic, .off, .preferred, .automatic, .required, .preferred, .off] {
+            data.isolateOthers(.with { $0.isolation = isolation })
+            found.append(data.decodeOptions.isolation)
+        }
+        #expect(found == [.off, .automatic, .automatic, .preferred, .preferred, .required, .required, .required])
+    }
+
     @Test("are loaded by a cache; alternatives take the place of one that crashes")
     func cache() async throws {
         let helpers = try Helpers()
@@ -281,5 +293,15 @@ import Testing
             Issue.record("The answer is another one.")
             return
         }
+        // Of a frame that is shown for ever, and an animation that is repeated more often than a file can say.
+        var endless = picture
+        (endless.duration, endless.loopCount) = (.seconds(1_000_000) + .milliseconds(999), .max)
+        guard let packet = DecoderPacket(DecoderReply.picture(endless).packet.bytes),
+            case .picture(let believed)? = DecoderReply(packet, limits)
+        else {
+            Issue.record("A true answer is not believed.")
+            return
+        }
+        #expect(believed.duration == .seconds(1_000_000) && believed.loopCount == Int(Int32.max))
     }
 }

@@ -34,6 +34,8 @@
             // From 0 without loss to 63. Alpha is written without loss.
             let quantizer = isLossless ? 0 : Int32(((1 - quality) * 63).rounded())
             (encoder.pointee.minQuantizer, encoder.pointee.maxQuantizer) = (quantizer, quantizer)
+            // The default of newer versions is another one.
+            (encoder.pointee.minQuantizerAlpha, encoder.pointee.maxQuantizerAlpha) = (0, 0)
             // Of 0 to 10. For a photograph, 6 takes three times as long, for a file that is 5 % smaller.
             encoder.pointee.speed = 8
             encoder.pointee.maxThreads = Int32(min(DecodeOptions.cores, 4))

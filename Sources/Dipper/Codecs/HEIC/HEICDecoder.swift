@@ -36,13 +36,16 @@
         private let options: DecodeOptions
         /// The number of pixels of the largest item, in whole blocks.
         private let largest: Int
+        private let longestSide: Int
 
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
             let info = try ImageInfo(data)
             let size = info.size ?? PixelSize(width: 0, height: 0)
             try options.check(size, frames: 1)
-            let items = try data.withBytes { bytes throws(DipperError) in
-                try HEIFItem(BoxReader.first("meta", in: ByteReader(bytes), else: Self.noPicture)).sizes().values
+            let (items, compositions) = try data.withBytes { bytes throws(DipperError) -> ([PixelSize], [PixelSize]) in
+                let file = ByteReader(bytes)
+                let meta = try Self.meta(of: file)
+                return (Array(try HEIFItem(meta).sizes().values), try HEICCompositions(meta, in: file).sizes())
             }
             var largest = 0
             for item in items {
@@ -50,12 +53,30 @@
                 let blocks = PixelSize(width: (item.width + 63) & ~63, height: (item.height + 63) & ~63)
                 largest = max(largest, try blocks.byteCount(1))
             }
+            for size in compositions {
+                guard try size.byteCount(1) <= largest else {
+                    throw .imageTooLarge.with(detail: "HEIC: a picture of \(size) pixels")
+                }
+            }
             // As libheif 1.15 was seen to take: planes of the picture, what libde265 knows of its blocks, and copies.
             let isDeep = info.bitDepth.map { $0 > 8 } ?? true
             let held = PixelSize(width: largest, height: isDeep ? 24 : 16)
             let result = try RowWriter.byteCount(from: size, to: options.storedTarget(for: size, .up))
             memory = try held.byteCount(1) + data.count + result
+            longestSide = items.map { max($0.width, $0.height) }.max() ?? 0
             (self.data, self.options, self.largest) = (data, options, largest)
+        }
+
+        /// libheif would read the last one of several, and not the one whose sizes are checked.
+        private static func meta(of file: ByteReader) throws(DipperError) -> ByteReader {
+            var (boxes, found) = (BoxReader(file), ByteReader?.none)
+            while let box = try? boxes.next() {
+                guard box.type == "meta" else { continue }
+                if found != nil { throw broken }
+                found = box.content
+            }
+            guard let found else { throw noPicture }
+            return found
         }
 
         func decode() throws(DipperError) -> Image {
@@ -76,6 +97,8 @@
             defer { withExtendedLifetime(bytes) {} }
             guard let context = heif_context_alloc() else { throw PixelMemory.noMemory }
             defer { heif_context_free(context) }
+            // A grid has a size of its own. Of a composed picture, libheif 1.15 refuses the limit itself too.
+            heif_context_set_maximum_image_size_limit(context, Int32(clamping: longestSide + 1))
             // In this thread.
             heif_context_set_max_decoding_threads(context, 0)
             try Self.check(heif_context_read_from_memory_without_copy(context, bytes.base, bytes.count, nil))

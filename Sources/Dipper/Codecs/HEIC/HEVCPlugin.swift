@@ -41,10 +41,12 @@
 
         /// The size in a sequence parameter set (section 7.3.2.2).
         private static func pictureSize(_ unit: ByteReader) throws(DipperError) -> PixelSize {
-            // Without the bytes that keep start codes out of the data.
-            var bytes = Data()
-            for byte in unit.bytes.prefix(200) where byte != 3 || !bytes.suffix(2).elementsEqual([0, 0]) {
-                bytes.append(byte)
+            // Without the bytes that keep start codes out of the data: a 3 after two zeros, which count only once.
+            var (bytes, zeros) = (Data(), 0)
+            for byte in unit.bytes.prefix(200) {
+                let isKept = byte != 3 || zeros < 2
+                if isKept { bytes.append(byte) }
+                zeros = isKept && byte == 0 ? zeros + 1 : 0
             }
             return try bytes.withBytes { bytes throws(DipperError) in
                 var bits = BitReader(ByteReader(bytes), from: 2, highestFirst: true)

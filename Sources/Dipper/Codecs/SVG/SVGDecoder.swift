@@ -8,7 +8,7 @@
     ///
     /// An SVG reads no file and no address: it shows pictures that are written inside it as `data:`. Pictures are decoded
     /// apart unless the program says otherwise; behind the wall there are no fonts, so an SVG with text fails there with
-    /// `DipperError.undecodable`.
+    /// `DipperError.undecodable`. The limits hold for the size that is drawn: that of the target, if there is one.
     public struct SVGDecoder: ImageDecoder {
         /// The format ``ImageFormat/svg``.
         public let format = ImageFormat.svg
@@ -56,7 +56,6 @@
 
         init(_ data: Data, _ options: DecodeOptions) throws(DipperError) {
             header = try data.withBytes { bytes throws(DipperError) in try SVGHeader(ByteReader(bytes)) }
-            try options.limits.check(header.size)
             size = try options.storedTarget(for: header.size, .up)
             try options.limits.check(size)
             // The elements, and the layers of groups that are mixed before they are drawn.
@@ -64,9 +63,22 @@
             (self.data, self.options) = (data, options)
         }
 
-        /// Also with a prefix, `<svg:text>`.
+        /// Whether there is an element `text`, also with a prefix (`<svg:text>`), outside comments.
         var hasText: Bool {
-            ["<text", ":text"].contains { data.firstRange(of: Data($0.utf8)) != nil }
+            data.withUnsafeBytes { bytes in
+                var rest = bytes[...]
+                while let start = rest.firstIndex(of: UInt8(ascii: "<")) {
+                    rest = rest[(start + 1)...]
+                    if rest.starts(with: "!--".utf8) {
+                        guard let end = rest.firstRange(of: Array("-->".utf8)) else { return false }
+                        rest = rest[end.upperBound...]
+                        continue
+                    }
+                    let name = rest.prefix { !" \t\r\n/<>".utf8.contains($0) }
+                    if name.split(separator: UInt8(ascii: ":")).last?.elementsEqual("text".utf8) == true { return true }
+                }
+                return false
+            }
         }
 
         func draw() throws(DipperError) -> Image {
