@@ -17,6 +17,8 @@ struct EarlyDecodeTests {
         [1, 97, 4_000])
     func pieces(_ name: String, size: Int) throws {
         let file = try Pictures.data("jpeg/\(name).jpg")
+        // A byte at a time of a large file takes long.
+        let size = file.count > 5_000 && size == 1 ? 11 : size
         for side in [nil, 8, 30] as [Int?] {
             let options = DecodeOptions(target: side.map { TargetSize(width: $0, height: $0) })
             let early = EarlyDecode(.standard, options)
@@ -29,7 +31,7 @@ struct EarlyDecodeTests {
             let isPossible = !["arithmetic", "progressive"].contains(name)
             // The header of a small file may come with its last piece.
             #expect(picture == nil || isPossible)
-            if size == 1 { #expect((picture != nil) == isPossible) }
+            if size < 50 { #expect((picture != nil) == isPossible) }
             let whole = try JPEGDecoder().decode(file, options)
             if let picture { #expect(picture.size == whole.size && picture.pixels == whole.pixels) }
         }
@@ -62,7 +64,7 @@ struct EarlyDecodeTests {
         #expect(begun().finish(other) == nil)
         #expect(!begun().advance(other))
         var generator = SeededRandom(5)
-        for _ in 0..<300 {
+        for _ in 0..<100 {
             var bad = file
             for _ in 0..<4 {
                 bad[bad.startIndex + Int.random(in: 0..<bad.count, using: &generator)] = .random(
