@@ -305,39 +305,6 @@ struct RedisLeaseTests {
         two.run { $0.end(.kept) }
     }
 
-    @Test("the late answer of a server that was away keeps no lease there")
-    func lateAnswer() async throws {
-        let key = CacheKey("key")
-        let late = Box<(number: Int, connection: ScriptedRedis.Connection)?>(nil)
-        let servers = try (0..<2).map { number in
-            try ScriptedRedis { words, connection in
-                switch words[0] {
-                case "SUBSCRIBE": connection.send("*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n")
-                case "EVAL" where words[1].contains("PUBLISH"): connection.send(":1\r\n")
-                case "EVAL":
-                    guard let first = late.value else { return late.update { $0 = (number, connection) } }
-                    connection.send("$1\r\n+\r\n")
-                    first.connection.send("$1\r\n+\r\n$-1\r\n")
-                default: break
-                }
-            }
-        }
-        var options = RedisTier.Options()
-        options.timeLimit = .milliseconds(50)
-        let tier = try RedisTier(servers.map(\.url), options)
-        let part = Part(RedisLeases(tier), tier, key)
-        part.run { $0.take(.first, since: Date()) }
-        try await late.wait { $0 != nil }
-        let first = try #require(late.value)
-        // A look-up finds out that the server is away.
-        #expect(await tier.error(of: key.digest) == .timedOut)
-        #expect(try await part.take() == taken)
-        try await servers[first.number].commands.wait { commands in
-            commands.contains { $0[0] == "EVAL" && $0[1].contains("PUBLISH") }
-        }
-        #expect(part.events.value == [taken])
-    }
-
     @Test("who asks again for the place that it has, because an answer was lost, gets it once more")
     func again() async throws {
         let server = try await RedisProcess()
