@@ -143,6 +143,8 @@ gtk: deps ## build the widgets for GTK 4 (product DipperGTK), and run their test
 
 REDIS_BUILD = DIPPER_TESTS=Redis $(BUILD) $(ALL_TRAITS)
 redis: F ?= .
+# Its tests start many programs, which a server must answer in time.
+redis: AT_ONCE := 4
 redis: deps-test ## build the tier on Redis or Valkey (product DipperRedis), and run its tests that match F with real servers
 	$(call install,$(TRAIT_PACKAGES) redis-server)
 	$(REDIS_BUILD) --product DipperPackageTests
