@@ -293,7 +293,7 @@ asan: deps-test ## run the image tests (target DipperTests) under Address Saniti
 		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
 # Each fuzzer starts from the tests' pictures of its own format, or from Fuzzing/texts. Two fuzzers run at a time.
-FUZZ_TARGETS ?= header jpeg png apng gif webp avif heic jxl svg encode dataURL fields contentRange cacheControl record messages
+FUZZ_TARGETS ?= header jpeg png apng gif webp avif heic jxl svg bmp ico encode dataURL fields contentRange cacheControl record messages
 fuzz: SECONDS ?= 20
 fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 	$(call install,$(FORMAT_PACKAGES))

@@ -4,7 +4,7 @@ import Foundation
 /// What inputs are given to.
 enum FuzzTarget: String, CaseIterable {
     /// Decoders, each with bytes that begin as its format does.
-    case jpeg, png, gif, webp, avif, heic, jxl, svg
+    case jpeg, png, gif, webp, avif, heic, jxl, svg, bmp, ico
     /// PNG, given right checksums, so that what is behind them is met.
     case apng
     /// Headers of all formats.
@@ -50,7 +50,7 @@ enum FuzzTarget: String, CaseIterable {
             DecodeProbe(data).run()
             _ = EncodeProbe.run(data)
             return true
-        case .jpeg, .png, .gif, .webp, .avif, .heic, .jxl, .svg:
+        case .jpeg, .png, .gif, .webp, .avif, .heic, .jxl, .svg, .bmp, .ico:
             guard ImageFormat(sniffing: data)?.rawValue == rawValue else { return false }
             DecodeProbe(data).run()
             return true

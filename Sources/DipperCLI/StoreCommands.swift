@@ -87,6 +87,7 @@ struct InspectCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The port of the page. (default: any free port)", valueName: "PORT"))
     var port = 0
     @Flag(help: "Let the page change nothing.") var readOnly = false
+    @OptionGroup var decoding: DecodingOptions
     @OptionGroup var store: StoreOptions
 
     func validate() throws {
@@ -97,6 +98,7 @@ struct InspectCommand: AsyncParsableCommand {
         try await store.withCache { cache in
             var options = Inspector.Options()
             (options.port, options.isReadOnly) = (port, readOnly)
+            cache.isolateOthers(decoding.options())
             let inspector = Inspector(cache, options)
             let page = try inspector.start()
             store.tell(["inspector": page.absoluteString], or: page.absoluteString)

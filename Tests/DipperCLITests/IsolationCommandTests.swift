@@ -57,7 +57,24 @@ struct IsolationCommandTests {
         #expect(try await dipper.run("info", "--isolation", "perhaps").status == 64)
     }
 
-    @Test("The default is that of the library: automatic", arguments: ["get", "batch", "info", "convert", "sheet"])
+    @Test("inspect shows small pictures that are decoded as isolated", arguments: [("required", 404), ("off", 200)])
+    func inspect(_ isolation: String, _ status: Int) async throws {
+        let dipper = try await Dipper(["/photo": try PictureFiles.photoBytes])
+        #expect(try await dipper.run("get", dipper.url("/photo")).status == 0)
+        // A helper has none of its own.
+        let command = ["DIPPER_DECODER=1", Dipper.executable, "inspect", "--isolation", isolation]
+        let tool = try LineTool("/usr/bin/env", command + ["--cache-dir", dipper.path])
+        let page = try #require(await tool.nextLine())
+        let entries = try await Proxy.curl([page + "entries"]).body
+        let names = try #require(try JSONSerialization.jsonObject(with: entries) as? [String: Any])["rows"]
+        let name = try #require((names as? [[String: Any]])?.first?["i"] as? String)
+        #expect(try await Proxy.curl([page + "thumbnail?key=" + name]).status == status)
+        tool.end()
+    }
+
+    @Test(
+        "The default is that of the library: automatic",
+        arguments: ["get", "batch", "info", "convert", "sheet", "inspect"])
     func standard(_ command: String) async throws {
         let help = try await Dipper.run([command, "--help"]).text
         #expect(help.split(whereSeparator: \.isWhitespace).joined(separator: " ").contains("(default: automatic)"))

@@ -4,7 +4,7 @@ import HostileDecoding
 import Synchronization
 
 var codecs = CodecRegistry.standard
-codecs.register(PlainDecoder())
+codecs.register(plainDecoder)
 codecs.register(HostileDecoder())
 ImageCache.runDecoderIfAsked(codecs: codecs)
 

@@ -110,16 +110,17 @@ private final class HostileFrames: FrameDecoder {
     func rewind() {}
 }
 
-/// Decodes the files of ``HostileDecoder`` without harm.
-package struct PlainDecoder: ImageDecoder {
-    package let format = ImageFormat(rawValue: "plain")
+/// A decoder whose type is private: it decodes the files of ``HostileDecoder`` without harm.
+package let plainDecoder: any ImageDecoder = PlainDecoder()
 
-    package init() {}
+private struct PlainDecoder: ImageDecoder {
+    let format = ImageFormat(rawValue: "plain")
 
-    package func recognizes(_ start: Data) -> Bool { HostileDecoder().recognizes(start) }
-    package func info(of data: Data) throws(DipperError) -> ImageInfo { try HostileDecoder().info(of: data) }
+    func recognizes(_ start: Data) -> Bool { HostileDecoder().recognizes(start) }
+    func info(of data: Data) throws(DipperError) -> ImageInfo { try HostileDecoder().info(of: data) }
 
-    package func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+    func decode(_ data: Data, _ options: DecodeOptions) throws(DipperError) -> Image {
+        guard ProcessInfo.processInfo.environment["DIPPER_DECODER"] != nil else { throw .unsupportedFormat }
         guard let image = Image(size: PixelSize(width: 1, height: 1), premultiplied: [9, 9, 9, 255]) else {
             throw .undecodable
         }

@@ -24,8 +24,8 @@ public struct CodecRegistry: Sendable {
         encoders = []
     }
 
-    /// A registry with JPEG and PNG, also animated, and with GIF, WebP, AVIF, HEIC, JPEG XL and SVG as the package's traits
-    /// say.
+    /// A registry with JPEG, PNG, also animated, BMP and ICO, and with GIF, WebP, AVIF, HEIC, JPEG XL and SVG as the
+    /// package's traits say.
     public static let standard: CodecRegistry = {
         var registry = CodecRegistry()
         registry.register(JPEGDecoder())
@@ -51,6 +51,8 @@ public struct CodecRegistry: Sendable {
         #if SVG
             registry.register(SVGDecoder())
         #endif
+        registry.register(BMPDecoder())
+        registry.register(ICODecoder())
         registry.register(PNGDecoder())
         registry.register(PNGEncoder())
         return registry
@@ -64,7 +66,7 @@ public struct CodecRegistry: Sendable {
     /// The formats that can be read.
     public var readable: Set<ImageFormat> { Set(decoders.map(\.format)) }
     /// The value of an `Accept` field by which a server can choose among the formats that can be read, the smallest ones
-    /// first.
+    /// first. BMP and ICO, the largest, are not named.
     ///
     /// ```swift
     /// configuration.data.completeRequest = { [accept = configuration.codecs.accept] request in
@@ -72,7 +74,7 @@ public struct CodecRegistry: Sendable {
     /// }
     /// ```
     public var accept: String {
-        let types = readable.map(\.mimeType).filter { $0.hasPrefix("image/") }.sorted()
+        let types = readable.subtracting([.bmp, .ico]).map(\.mimeType).filter { $0.hasPrefix("image/") }.sorted()
         let small = ["image/avif", "image/jxl", "image/webp"].filter(types.contains)
         return (small + types.filter { !small.contains($0) } + ["*/*;q=0.5"]).joined(separator: ",")
     }
@@ -111,6 +113,7 @@ public struct CodecRegistry: Sendable {
         options.target = options.target?.pixels(at: options.scale)
         try options.target?.check()
         options.isolation = isolation(of: decoder, options)
+        if options.isolation == .off { return try decoder.decode(data, options) }
         let name = Self.name(of: decoder)
         guard let helpers = try DecoderPool.of(name, options) else { return try decoder.decode(data, options) }
         do throws(DipperError) {
@@ -136,8 +139,13 @@ public struct CodecRegistry: Sendable {
         for decoder in decoders { decoder.prepareForIsolation() }
     }
 
-    /// By which the program and a helper know that they mean the same decoder.
-    private static func name(of decoder: any ImageDecoder) -> String { String(reflecting: type(of: decoder)) }
+    /// By which the program and a helper know that they mean the same decoder: the format and the type, without the address
+    /// that stands for the file of a private type, which is another one in each process.
+    private static func name(of decoder: any ImageDecoder) -> String {
+        let parts = String(reflecting: type(of: decoder)).split(separator: ".")
+        let type = parts.filter { !$0.hasPrefix("(unknown context at ") }.joined(separator: ".")
+        return "\(type) (\(decoder.format))"
+    }
     var decoderNames: [String] { decoders.map(Self.name) }
     func decoder(named name: String) -> (any ImageDecoder)? { decoders.first { Self.name(of: $0) == name } }
 

@@ -2,7 +2,7 @@ import Foundation
 import ProcessShims
 
 /// A packet between the program and a helper: sixteen numbers of 64 bits, as this machine writes them, and then a text.
-struct DecoderPacket: Equatable {
+struct DecoderPacket: Hashable {
     /// In bytes. The text of a longer packet is cut.
     static let longest = 8 << 10
     private static let count = 16
@@ -182,9 +182,9 @@ enum DecoderReply {
 /// The first message of a helper, when its wall stands.
 struct DecoderGreeting: Equatable {
     /// Changes with the messages.
-    static let version = 2
+    static let version = 3
 
-    /// The types of the decoders.
+    /// The names of the decoders.
     let decoders: Set<String>
     /// The parts of the wall that are missing, with the reasons; empty if it is complete.
     let missing: [String]

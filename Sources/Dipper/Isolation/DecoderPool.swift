@@ -41,9 +41,8 @@ final class DecoderPool: Sendable {
         }
     }
 
-    /// Returns the helpers for a type of decoder, or `nil` if this program is to decode.
+    /// Returns the helpers for a decoder, or `nil` if there are none and this program may decode.
     static func of(_ decoder: String, _ options: DecodeOptions) throws(DipperError) -> DecoderPool? {
-        if options.isolation == .off { return nil }
         do throws(DipperError) {
             let pool = try of(options.decoderProgram)
             let greeting = try pool.greeting(options)

@@ -3,8 +3,7 @@ import Foundation
 import Synchronization
 
 /// The decoding of a picture while its file arrives, so that little is left to do after the last byte.
-// The lock hands the stream from one thread to the next.
-final class EarlyDecode: EarlyMaking, @unchecked Sendable {
+final class EarlyDecode: EarlyMaking {
     /// The largest memory that is taken before a file is complete, in bytes.
     private static let mostMemory = 64 << 20
     /// A file whose header is longer than this is decoded as a whole, in bytes.
@@ -20,8 +19,7 @@ final class EarlyDecode: EarlyMaking, @unchecked Sendable {
     private let codecs: CodecRegistry
     private let options: DecodeOptions
     private let isCancelled = Atomic(false)
-    private let lock = Mutex(())
-    private var state = State.waiting
+    private let state = Mutex(State.waiting)
 
     init(_ codecs: CodecRegistry, _ options: DecodeOptions) {
         (self.codecs, self.options) = (codecs, options)
@@ -30,9 +28,9 @@ final class EarlyDecode: EarlyMaking, @unchecked Sendable {
     func cancel() { isCancelled.store(true, ordering: .relaxed) }
 
     func advance(_ bytes: Data) -> Bool {
-        lock.withLock { _ in
+        state.withLock { state in
             do throws(DipperError) {
-                guard let stream = try stream(of: bytes) else { return true }
+                guard let stream = try stream(of: bytes, state) else { return true }
                 state = .over
                 try stream.advance(bytes)
                 state = .running(stream, seen: bytes)
@@ -45,7 +43,7 @@ final class EarlyDecode: EarlyMaking, @unchecked Sendable {
     }
 
     /// `nil` if nothing has been decoded that is of use.
-    private func stream(of bytes: Data) throws(DipperError) -> (any PictureStream)? {
+    private func stream(of bytes: Data, _ state: State) throws(DipperError) -> (any PictureStream)? {
         switch state {
         case .over: throw .cancelled
         case .running(let stream, let seen):
@@ -67,7 +65,7 @@ final class EarlyDecode: EarlyMaking, @unchecked Sendable {
 
     /// Returns the picture; `nil` if the file is to be decoded as a whole.
     func finish(_ file: Data) -> Image? {
-        lock.withLock { _ in
+        state.withLock { state in
             guard case .running(let stream, let seen) = state, file.begins(with: seen) else { return nil }
             state = .over
             return try? stream.finish(file)

@@ -22,7 +22,7 @@ struct DecodeMemoryTests {
             "webp/lossy.webp", "webp/moving.webp", "webp/tiny-lossless.webp",
             "avif/grey.avif", "avif/alpha.avif", "avif/grid.avif", "avif/moving.avif",
             "heic/grid.heic", "heic/ten-bits.heic", "jxl/lossy.jxl", "jxl/alpha.jxl", "jxl/moving.jxl",
-            "svg/shapes.svg",
+            "svg/shapes.svg", "bmp/rgb24.bmp", "bmp/runs8.bmp", "ico/bits8.ico", "ico/sizes.ico",
         ].filter(Pictures.isReadable))
     func oneNumber(_ name: String) throws {
         let data = try Pictures.data(name)
@@ -49,6 +49,7 @@ struct DecodeMemoryTests {
             ("jpeg/420.jpg", 4, 4), ("jpeg/progressive.jpg", 7, 9), ("jpeg/scans.jpg", 7, 11), ("png/rgb8.png", 4, 4),
             ("png/rgb8-interlaced.png", 8, 8), ("gif/still.gif", 13, 13), ("webp/moving.webp", 12, 16),
             ("webp/lossy.webp", 4, 6), ("webp/alpha-lossy.webp", 9, 11), ("webp/lossless.webp", 8, 10),
+            ("bmp/rgb24.bmp", 4, 4), ("bmp/runs8.bmp", 8, 8), ("ico/bits8.ico", 4, 4),
         ].filter { Pictures.isReadable($0.0) })
     func held(_ name: String, least: Int, most: Int) throws {
         let data = try Pictures.data(name)

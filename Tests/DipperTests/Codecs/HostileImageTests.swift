@@ -16,7 +16,7 @@ import Testing
 
     @Test("the build reads what it was made for; pictures of other formats are told so by name")
     func unreadable() throws {
-        var formats: Set<ImageFormat> = [.jpeg, .png]
+        var formats: Set<ImageFormat> = [.jpeg, .png, .bmp, .ico]
         #if GIF
             formats.insert(.gif)
         #endif
@@ -36,7 +36,7 @@ import Testing
             formats.insert(.svg)
         #endif
         #expect(Self.registry.readable == formats && Self.readable.count > 5)
-        for name in ["plain.heic", "plain.jxl", "mode-RGB.tiff", "mode-RGB.bmp", "large.ico"]
+        for name in ["plain.heic", "plain.jxl", "mode-RGB.tiff"]
         where !Pictures.isReadable(name) {
             let data = try Pictures.data("headers/\(name)")
             let error = failure(data)
@@ -53,14 +53,16 @@ import Testing
         #expect(failure(Data("%PDF-1.7 ".utf8) + data) == .unsupportedFormat)
     }
 
+    /// The number of bytes that tell a format.
+    private static let telling: [ImageFormat: Int] = [
+        .jpeg: 3, .png: 8, .gif: 6, .webp: 12, .avif: 12, .heic: 12, .jpegXL: 2, .bmp: 18, .ico: 22,
+    ]
+
     @Test("bytes too few to tell a format are of none; the first bytes of one alone are not decodable")
     func beginnings() throws {
-        let telling: [ImageFormat: Int] = [
-            .jpeg: 3, .png: 8, .gif: 6, .webp: 12, .avif: 12, .heic: 12, .jpegXL: 2,
-        ]
         for expected in Self.readable {
             let data = try expected.data()
-            let needed = try #require(ImageFormat(sniffing: data).flatMap { telling[$0] })
+            let needed = try #require(ImageFormat(sniffing: data).flatMap { Self.telling[$0] })
             for length in 0...32 {
                 let error = failure(data.prefix(length))
                 #expect(error == (length < needed ? .unsupportedFormat : .undecodable), "\(expected.name): \(length)")
@@ -95,9 +97,16 @@ import Testing
 
     @Test("a few bytes that announce billions of pixels are refused by their header, whatever size is wanted")
     func bombs() throws {
+        typealias Bytes = HeaderBytes
         let header = HeaderBytes.pngHeader(50_000, 50_000) + HeaderBytes.chunk("IDAT", Array(repeating: 0, count: 3000))
         var files = [header, HeaderBytes.jpeg(65_500, 65_500), HeaderBytes.jpeg(65_500, 65_500, frame: 0xC2)].map {
             Data($0)
+        }
+        for (bits, coding) in [(1, 0), (8, 1), (24, 0), (32, 3)] {
+            for (width, height) in [(50_000, -50_000), (0x7FFF_FFFF, -0x8000_0000), (1 << 30, 1)] {
+                let bitmap = Bytes.bitmap(width, height, bits: bits, coding: coding, colors: 1)
+                files.append(Data(Bytes.bmp(bitmap + Array(repeating: 0, count: 100))))
+            }
         }
         for name in ["rgb8", "rgba8-interlaced", "rgb16"] {
             let file = PNGFile(try Pictures.data("png/\(name).png"))
@@ -158,7 +167,8 @@ import Testing
         // Orientation and profile of WebP come behind the picture: libwebp does not miss them.
         let isLate = path == "headers/profile-turned6.webp"
         var (needed, isThere): (Int?, Bool) = (nil, false)
-        for length in Array(stride(from: 12, to: data.count - 12, by: step)) + (data.count - 12...data.count) {
+        let first = max(12, Self.telling[format] ?? 0)
+        for length in Array(stride(from: first, to: data.count - 12, by: step)) + (data.count - 12...data.count) {
             let cut = data.prefix(length)
             do throws(DipperError) {
                 let image = try Self.registry.decode(cut)
@@ -245,7 +255,7 @@ import Testing
         arguments: [
             "gif/tiny.gif", "apng/tiny.png", "webp/tiny.webp", "webp/tiny-lossless.webp", "webp/tiny-moving.webp",
             "avif/tiny.avif",
-            "avif/tiny-moving.avif",
+            "avif/tiny-moving.avif", "bmp/tiny.bmp", "bmp/tiny-masks.bmp", "ico/tiny.ico",
         ].filter(Pictures.isReadable))
     func damaged(_ path: String) throws {
         let data = try Pictures.data(path)
@@ -255,6 +265,7 @@ import Testing
     /// Pictures and errors in percent, less than were seen. Checksums as those of PNG refuse most of it; GIF has none.
     private static let leastOfFlips: [ImageFormat: (Int, Int)] = [
         .jpeg: (65, 6), .png: (3, 10), .gif: (90, 1), .webp: (6, 4), .avif: (15, 12), .heic: (10, 5), .jpegXL: (0, 5),
+        .bmp: (40, 1), .ico: (3, 5),
     ]
 
     private static let flipped =

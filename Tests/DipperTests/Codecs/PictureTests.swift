@@ -70,6 +70,16 @@ struct PictureCase: CustomTestStringConvertible {
             ("alpha-lossless", 1), ("multiplied-alpha", 3), ("grey", 0), ("grey-lossy", 1), ("profile", 5),
             ("profile-lossy", 8), ("made-of-jpeg", 1),
         ] + (1...8).map { ("orientation-\($0)", 1) }
+    // Pillow does not read all of these; the script that makes them says what they show.
+    private static let bmp = PictureCase.all(
+        "bmp", "bmp", within: 0,
+        [1, 2, 4, 8].map { "palette\($0)" } + [1, 4, 8].map { "os2-palette\($0)" } + [
+            "few-colors", "gap", "no-start", "no-filling", "outside-palette", "os2-long", "os2-short", "os2-rgb24",
+            "rgb16", "masks565", "masks4444", "rgb24", "top-first", "rgb32", "alpha-v3", "alpha-v4", "alpha-zero",
+            "masks-ten-bits", "runs4", "runs8", "runs-apart",
+        ])
+    private static let ico = PictureCase.all(
+        "ico", "ico", within: 0, [1, 4, 8, 24, 32].map { "bits\($0)" } + ["mask32", "png"])
     private static let svg = [("shapes", 1), ("filter", 1), ("inside", 1), ("opaque", 0)]
 
     /// Gamma, primaries and profiles are brought to sRGB by tables of eight bits on both sides, which versions of
@@ -77,11 +87,12 @@ struct PictureCase: CustomTestStringConvertible {
     private static let colors =
         PictureCase.all("png", "png", within: 2, ["gamma-linear", "chrm-p3", "icc-p3"])
         + PictureCase.all("png", "png", within: 3, ["icc-p3-alpha"])
+        + PictureCase.all("bmp", "bmp", within: 2, ["profile"])
         + PictureCase.all(
             "jpeg", "jpg", within: 1, ["profile-wide", "profile-adobe", "profile-grey", "cmyk-profile"])
 
     static let stills =
-        png + jpeg + colors + webP.flatMap { PictureCase.all("webp", "webp", within: $0.1, [$0.0]) }
+        png + jpeg + bmp + ico + colors + webP.flatMap { PictureCase.all("webp", "webp", within: $0.1, [$0.0]) }
         + avif.flatMap { PictureCase.all("avif", "avif", within: $0.1, [$0.0]) }
         + heic.flatMap { PictureCase.all("heic", "heic", within: $0.1, [$0.0]) }
         + jpegXL.flatMap { PictureCase.all("jxl", "jxl", within: $0.1, [$0.0]) }
@@ -173,6 +184,8 @@ struct PictureCase: CustomTestStringConvertible {
             ("jxl/lossy.jxl", (21, 16, .stretch), (21, 16), 0),
             ("jxl/alpha.jxl", (100, 16, .fit), (21, 16), 1), ("jxl/orientation-6.jxl", (10, 100, .fit), (10, 14), 0),
             ("svg/shapes.svg", (16, 12, .fit), (16, 12), 6), ("jpeg/orientation-6.jpg", (10, 100, .fit), (10, 15), 7),
+            ("bmp/rgb24.bmp", (20, 20, .fit), (20, 12), 0), ("bmp/runs4.bmp", (20, 20, .fit), (20, 12), 0),
+            ("ico/bits32.ico", (10, 10, .fit), (10, 9), 0),
         ].filter { Pictures.isReadable($0.0) } as [(String, (Int, Int, TargetSize.Mode), (Int, Int), Double)])
     func targets(
         _ path: String, _ wanted: (width: Int, height: Int, mode: TargetSize.Mode), _ size: (Int, Int), _ mean: Double
@@ -214,6 +227,7 @@ struct PictureCase: CustomTestStringConvertible {
             ("webp/lossy.webp", 2),
             ("webp/lossless.webp", 2), ("webp/moving.webp", 2), ("avif/tall.avif", 4), ("heic/grid.heic", 6),
             ("jxl/large.jxl", 4), ("svg/shapes.svg", 3),
+            ("bmp/rgb24.bmp", 2), ("bmp/runs8.bmp", 20), ("ico/sizes.ico", 2), ("ico/bits8.ico", 2),
         ].filter { Pictures.isReadable($0.0) })
     func cancelled(_ path: String, _ least: Int) throws {
         let asked = Box(0)

@@ -71,6 +71,28 @@ enum HeaderBytes {
             + fullBox("meta", fullBox("pitm", big16(1)) + box("iprp", container + fullBox("ipma", associations)))
     }
 
+    /// The header of a bitmap; that of an icon counts the rows of its mask too.
+    static func bitmap(_ width: Int, _ height: Int, bits: Int, coding: Int = 0, colors: Int = 0) -> [UInt8] {
+        little32(40) + little32(width) + little32(height) + [1, 0] + little16(bits) + little32(coding)
+            + [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] + little32(colors) + [0, 0, 0, 0]
+    }
+
+    /// A file whose pixels follow the header or the palette.
+    static func bmp(_ bitmap: [UInt8]) -> [UInt8] {
+        Array("BM".utf8) + little32(14 + bitmap.count) + [0, 0, 0, 0, 0, 0, 0, 0] + bitmap
+    }
+
+    static func ico(_ icons: [(width: Int, height: Int, bytes: [UInt8])]) -> [UInt8] {
+        var (entries, bodies): ([UInt8], [UInt8]) = ([], [])
+        for icon in icons {
+            let start = 6 + icons.count * 16 + bodies.count
+            entries += [UInt8(icon.width & 255), UInt8(icon.height & 255), 0, 0, 1, 0, 32, 0]
+            entries += little32(icon.bytes.count) + little32(start)
+            bodies += icon.bytes
+        }
+        return [0, 0, 1, 0] + little16(icons.count) + entries + bodies
+    }
+
     static func extent(_ width: Int, _ height: Int) -> [UInt8] { fullBox("ispe", big32(width) + big32(height)) }
 }
 

@@ -19,6 +19,11 @@ enum DecodingGuide {
         return thumbnail
     }
 
+    static func favicon(_ url: URL) -> ImageRequest {
+        let favicon = ImageRequest(url).processed(by: .downsample(width: 16, height: 16))
+        return favicon
+    }
+
     static func apart(_ folder: URL) -> ImageCache {
         ImageCache.runDecoderIfAsked()  // the first line of the program
         var configuration = ImageCache.Configuration(directory: folder)

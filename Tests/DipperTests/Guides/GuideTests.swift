@@ -290,6 +290,9 @@ struct GuideTests {
         let image = try await test.cache.getImage(DecodingGuide.sizes(a).processed(by: DecodingGuide.Negative())).value
         #expect(image.size == PixelSize(width: 100, height: 50) && image[1, 1] == SIMD4(225, 225, 225, 255))
         #expect(DecodingGuide.chain(a).options.processors?.count == 2)
+        test.transport.script(url("favicon.ico"), [.body(try Pictures.data("ico/sizes.ico"))])
+        let favicon = try await test.cache.getImage(DecodingGuide.favicon(url("favicon.ico"))).value
+        #expect(favicon.pixels == Image.filled(with: Color(hex: 0xFF0000), 16, 16).pixels)
         await test.cache.shutdown()
         let choosing = TestImageCache { DecodingGuide.accept(&$0) }
         choosing.cache.getImage(a)

@@ -88,11 +88,11 @@ struct Helpers {
         #expect(options.mostBytes(ofStored: PixelSize(width: 3, height: 4)) == 7)
     }
 
-    @Test("use the decoder that the program has chosen")
+    @Test("use the decoder that the program has chosen, also one whose type is private")
     func named() throws {
         let helpers = try Helpers()
         var codecs = CodecRegistry()
-        codecs.register(PlainDecoder())
+        codecs.register(plainDecoder)
         #expect(try codecs.decode(Data("HOSTILE crash named".utf8), helpers.options).pixels == [9, 9, 9, 255])
     }
 

@@ -7,8 +7,8 @@
     struct AV1Streams {
         private let file: ByteReader
         private let limits: DecodeLimits
-        /// The parts of streams that may still be read. Items may share their bytes.
-        private var parts: Int
+        /// The units that may still be read. Items may share their bytes.
+        private var units: Int
         /// In bytes. libavif decodes the items or the tracks of a file, not both.
         private var (items, tracks) = (0, 0)
         private var isPlain = true
@@ -16,7 +16,7 @@
 
         private init(_ file: ByteReader, _ limits: DecodeLimits) {
             (self.file, self.limits) = (file, limits)
-            parts = 2 * file.available + 1 << 16
+            units = 2 * file.available + 1 << 16
         }
 
         /// Returns the memory in bytes, the number of coded pictures without those of tracks, and whether each is one
@@ -40,75 +40,25 @@
             return (max(streams.items, streams.tracks), streams.pictures, streams.isPlain)
         }
 
-        /// The items of a `meta` box (ISO/IEC 14496-12, section 8.11).
         private mutating func readItems(_ meta: ByteReader) throws(DipperError) {
-            var coded: Set<Int> = []
-            var (locations, data): (ByteReader?, ByteReader?)
-            var boxes = BoxReader(meta, from: 4)
-            while let box = try boxes.next() {
-                if box.type == "iloc" { locations = box.content }
-                if box.type == "idat" { data = box.content }
-                guard box.type == "iinf" else { continue }
-                var entries = BoxReader(box.content, from: try box.content.u8(at: 0) == 0 ? 6 : 8)
-                while let entry = try entries.next() {
-                    let width = try entry.content.u8(at: 0) < 3 ? 2 : 4
-                    let item = try entry.content.number(at: 4, width)
-                    if try entry.content.name(at: width + 6) == "av01" { coded.insert(item) }
-                }
-            }
-            guard let locations else { return }
+            var all = try HEIFItems(meta, in: file)
+            if all.isEmpty { return }
             let sizes = try HEIFItem(meta).sizes()
-            var bytesPerPixel = 1
-            try readLocations(locations, data) { streams, item, bytes throws(DipperError) in
-                guard coded.contains(item) else { return }
-                streams.pictures += 1
+            var (coded, bytesPerPixel) = (Set<Int>(), 1)
+            try all.forEach(of: ["av01"]) { item, _, bytes throws(DipperError) in
+                coded.insert(item)
+                pictures += 1
                 var stream = AV1Stream()
-                try streams.read(bytes, &stream)
-                streams.isPlain = streams.isPlain && stream.isPlain && stream.frames <= 1
+                try read(bytes, &stream)
+                isPlain = isPlain && stream.isPlain && stream.frames <= 1
                 // An item without a size has that of another.
                 let size = sizes[item] ?? sizes.values.max { $0.width * $0.height < $1.width * $1.height }
-                streams.items = min(streams.items + (try stream.byteCount(copiedTo: size)), 1 << 60)
+                items = min(items + (try stream.byteCount(copiedTo: size)), 1 << 60)
                 bytesPerPixel = max(bytesPerPixel, stream.bytesPerPixel)
             }
             // A grid is a copy of its tiles.
             for (_, size) in sizes.filter({ !coded.contains($0.key) }) {
                 items = min(items + (try size.byteCount(bytesPerPixel)), 1 << 60)
-            }
-        }
-
-        /// Finds the bytes of each item, in the file or beside its description (`iloc`, section 8.11.3).
-        private mutating func readLocations(
-            _ box: ByteReader, _ data: ByteReader?, _ body: (inout Self, Int, ByteReader) throws(DipperError) -> Void
-        ) throws(DipperError) {
-            let (version, widths, base) = (try box.u8(at: 0), try box.u8(at: 4), try box.u8(at: 5))
-            guard version == 0 || version < 3 && base & 15 == 0 else { throw ByteReader.broken }
-            var offset = 6
-            func number(_ width: Int) throws(DipperError) -> Int {
-                defer { offset += width }
-                return try box.number(at: offset, width)
-            }
-            for _ in 0..<(try number(version < 2 ? 2 : 4)) {
-                // The numbers of items and extents are the file's; their widths may be zero.
-                parts -= 1
-                let item = try number(version < 2 ? 2 : 4)
-                let method = try version == 0 ? 0 : number(2) & 15
-                _ = try number(2)
-                guard method < 2, let source = method == 0 ? file : data else { throw ByteReader.broken }
-                let rest = try source.part(from: number(base >> 4))
-                let extents = try number(2)
-                var joined = Data()
-                for _ in 0..<extents {
-                    let part = try rest.part(at: number(widths >> 4), count: number(widths & 15))
-                    parts -= 1 + (extents > 1 ? part.available : 0)
-                    guard parts > 0 else { throw ByteReader.broken }
-                    if extents == 1 { try body(&self, item, part) }
-                    // libavif refuses an item that is larger than the file.
-                    guard joined.count + part.available <= file.available else { throw ByteReader.broken }
-                    if extents > 1 { joined.append(contentsOf: part.bytes) }
-                }
-                if extents > 1 {
-                    try joined.withBytes { bytes throws(DipperError) in try body(&self, item, ByteReader(bytes)) }
-                }
             }
         }
 
@@ -149,8 +99,8 @@
         private mutating func read(_ data: ByteReader, _ stream: inout AV1Stream) throws(DipperError) {
             var start = 0
             while start < data.available {
-                parts -= 1
-                guard parts > 0 else { throw ByteReader.broken }
+                units -= 1
+                guard units > 0 else { throw ByteReader.broken }
                 let header = try data.u8(at: start)
                 start += header & 4 == 0 ? 1 : 2
                 // Padding.

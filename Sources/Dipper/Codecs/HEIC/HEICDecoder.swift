@@ -1,5 +1,6 @@
 #if HEIC
     import CHEIF
+    import CPixels
     import Foundation
 
     /// A decoder for still HEIC, also in tiles, with 8 to 12 bits, by libheif and libde265.
@@ -45,7 +46,7 @@
             let (items, compositions) = try data.withBytes { bytes throws(DipperError) -> ([PixelSize], [PixelSize]) in
                 let file = ByteReader(bytes)
                 let meta = try Self.meta(of: file)
-                return (Array(try HEIFItem(meta).sizes().values), try HEICCompositions(meta, in: file).sizes())
+                return (Array(try HEIFItem(meta).sizes().values), try Self.compositions(meta, in: file))
             }
             var largest = 0
             for item in items {
@@ -65,6 +66,22 @@
             memory = try held.byteCount(1) + data.count + result
             longestSide = items.map { max($0.width, $0.height) }.max() ?? 0
             (self.data, self.options, self.largest) = (data, options, largest)
+        }
+
+        /// The sizes of grids and overlays (ISO/IEC 23008-12, section 6.6.2), which they have beside those that the file
+        /// announces.
+        private static func compositions(_ meta: ByteReader, in file: ByteReader) throws(DipperError) -> [PixelSize] {
+            var items = try HEIFItems(meta, in: file)
+            var sizes: [PixelSize] = []
+            try items.forEach(of: ["grid", "iovl"]) { _, kind, data throws(DipperError) in
+                let width = try data.u8(at: 1) & 1 == 0 ? 2 : 4
+                // After the colour of what an overlay does not cover.
+                let place = kind == "grid" ? 4 : 10
+                sizes.append(
+                    PixelSize(
+                        width: try data.number(at: place, width), height: try data.number(at: place + width, width)))
+            }
+            return sizes
         }
 
         /// libheif would read the last one of several, and not the one whose sizes are checked.
@@ -124,23 +141,20 @@
             let hasAlpha = heif_image_handle_has_alpha_channel(handle) != 0
             let isMultiplied = hasAlpha && heif_image_handle_is_premultiplied_alpha(handle) != 0
             var writer = try RowWriter(
-                source: size, of: size, alpha: !hasAlpha ? .opaque : isMultiplied ? .premultiplied : .straight, options)
+                source: size, of: size, alpha: hasAlpha ? .straight : .opaque, options)
             try writer.fill { memory, first, rows throws(DipperError) in
                 for y in 0..<rows {
                     memory.advanced(by: y * size.width * 4).copyMemory(
                         from: pixels + (first + y) * Int(stride), byteCount: size.width * 4)
                 }
-                if isMultiplied { Self.limitColors(memory.assumingMemoryBound(to: UInt8.self), rows * size.width) }
+                // Losses may have made colours larger than their alpha.
+                if isMultiplied {
+                    let pixels = memory.assumingMemoryBound(to: UInt8.self)
+                    pixels_unpremultiply(pixels, pixels, rows * size.width)
+                }
                 return rows
             }
             return try writer.finish(color: color(handle, decoded))
-        }
-
-        /// Losses may have made colours larger than their alpha.
-        private static func limitColors(_ pixels: UnsafeMutablePointer<UInt8>, _ count: Int) {
-            for start in stride(from: 0, to: count * 4, by: 4) {
-                for index in start..<start + 3 { pixels[index] = min(pixels[index], pixels[start + 3]) }
-            }
         }
 
         private func color(_ handle: OpaquePointer?, _ decoded: OpaquePointer?) -> ColorTransform? {

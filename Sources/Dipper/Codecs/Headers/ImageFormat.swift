@@ -136,7 +136,7 @@ public struct ImageFormat: RawRepresentable, Sendable, Hashable, CustomStringCon
     /// Many texts begin with the same two letters, so a known header must follow.
     private static func isBitmap(_ bytes: ByteReader) -> Bool {
         guard let length = try? bytes.u32(at: 14, .little) else { return false }
-        return [12, 16, 40, 52, 56, 64, 108, 124].contains(length)
+        return BitmapHeader.lengths.contains(length)
     }
 
     /// The directory must have an entry whose reserved byte is zero and whose picture follows the directory.

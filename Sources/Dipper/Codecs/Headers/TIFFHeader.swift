@@ -1,52 +1,6 @@
 import Foundation
 
 extension ImageInfo {
-    /// BMP: a file header of 14 bytes, then a header of Windows or OS/2 (Microsoft, "Bitmap Header Types").
-    mutating func readBMP(_ file: ByteReader) throws(DipperError) -> PixelSize {
-        let length = try file.u32(at: 14, .little)
-        let header = try file.part(at: 14, count: length)
-        let size: PixelSize
-        let bits: Int
-        if length == 12 {
-            size = PixelSize(width: try header.u16(at: 4, .little), height: try header.u16(at: 6, .little))
-            bits = try header.u16(at: 10, .little)
-        } else {
-            // A negative height means that the first row is the top.
-            size = PixelSize(
-                width: try header.i32(at: 4, .little),
-                height: Int(clamping: try header.i32(at: 8, .little).magnitude))
-            bits = try header.u16(at: 14, .little)
-        }
-        bitDepth = bits == 16 ? 5 : 8
-        if length >= 56 {
-            // The alpha mask is only valid with a compression that uses masks.
-            let compression = try header.u32(at: 16, .little)
-            let mask = try header.u32(at: 52, .little)
-            hasAlpha = mask != 0 && (compression == 3 || compression == 6)
-        }
-        if length >= 124 {
-            // `LINK` or `MBED`: the profile is linked or embedded. The letters are stored in reverse order.
-            hasColorProfile = ["KNIL", "DEBM"].contains(try header.name(at: 56))
-        }
-        return size
-    }
-
-    /// Windows icons: a directory of pictures, of which the largest counts.
-    mutating func readICO(_ file: ByteReader) throws(DipperError) -> PixelSize {
-        bitDepth = 8
-        hasAlpha = true
-        var largest = PixelSize(width: 0, height: 0)
-        for index in 0..<(try file.u16(at: 4, .little)) {
-            let entry = try file.part(at: 6 + index * 16, count: 16)
-            // 256 does not fit into a byte and is written as 0.
-            let width = try entry.u8(at: 0)
-            let height = try entry.u8(at: 1)
-            let size = PixelSize(width: width == 0 ? 256 : width, height: height == 0 ? 256 : height)
-            if size.width * size.height > largest.width * largest.height { largest = size }
-        }
-        return largest
-    }
-
     /// TIFF 6.0: its first directory, which may be anywhere in the file.
     mutating func readTIFF(_ file: ByteReader) throws(DipperError) -> PixelSize? {
         // BigTIFF has offsets of 64 bits, so its size is not read.
