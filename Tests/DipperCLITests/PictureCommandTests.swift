@@ -100,6 +100,20 @@ struct PictureCommandTests {
         #endif
     }
 
+    @Test("info tells the largest size of an icon, and convert takes the picture that fits the size asked for")
+    func icons() async throws {
+        let icon = PictureFiles.file("ico/sizes.ico").path
+        let info = try await Dipper.run(["info", icon, "--json"])
+        #expect(info.status == 0 && info.call["type", "width", "height"] == ["ico", 256, 256])
+        for (size, color) in [("16x16", 0xFF0000), ("32x32", 0x00FF00), ("48x48", 0x0000FF)] as [(String, UInt32)] {
+            let file = folder.path + "/\(size).png"
+            #expect(try await Dipper.run(["convert", icon, file, "--resize", size]).status == 0)
+            let image = try CodecRegistry.standard.decode(Data(contentsOf: URL(fileURLWithPath: file)))
+            #expect("\(image.size)" == size)
+            #expect(image.pixels == Image.filled(with: Color(hex: color), image.width, image.height).pixels)
+        }
+    }
+
     @Test("convert reads standard input and writes standard output")
     func pipe() async throws {
         let output = try await ChildProcess(
