@@ -104,7 +104,7 @@ struct PictureCommandTests {
     func icons() async throws {
         let icon = PictureFiles.file("ico/sizes.ico").path
         let info = try await Dipper.run(["info", icon, "--json"])
-        #expect(info.status == 0 && info.call["type", "width", "height"] == ["ico", 256, 256])
+        #expect(info.status == 0 && info.calls.map { $0["type", "width", "height"] } == [["ico", 256, 256]])
         for (size, color) in [("16x16", 0xFF0000), ("32x32", 0x00FF00), ("48x48", 0x0000FF)] as [(String, UInt32)] {
             let file = folder.path + "/\(size).png"
             #expect(try await Dipper.run(["convert", icon, file, "--resize", size]).status == 0)
