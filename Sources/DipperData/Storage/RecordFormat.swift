@@ -79,6 +79,11 @@ struct RecordFormat: Sendable {
         return trailer
     }
 
+    /// Whether decoding takes no longer than copying a few pages: the record is short, and neither compressed nor encoded.
+    static func isQuick(_ whole: Data) -> Bool {
+        whole.count <= 64 << 10 && Footer(whole).map { $0.coding == .identity } != false
+    }
+
     func decode(_ whole: Data, begun: UInt64 = RemovalHistory.now, limit: Int = .max) -> Reading {
         guard let body = Footer(whole)?.body, body <= whole.count else { return .damaged }
         return decode(Data(whole.prefix(body)), whole.dropFirst(body), begun: begun, limit: limit)
