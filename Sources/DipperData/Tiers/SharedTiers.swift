@@ -80,7 +80,7 @@ final class SharedTiers: Sendable {
         }
         ask(for: wanted.name, in: index) { data in
             guard let data, data.count <= Self.recordLimit else { return take(nil) }
-            self.decode(data, begun: wanted.begun, take)
+            self.decode(data, isOwn: self.loopTiers[index] != nil, begun: wanted.begun, take)
         }
     }
 
@@ -104,8 +104,12 @@ final class SharedTiers: Sendable {
         }
     }
 
-    @Loop private func decode(_ data: Data, begun: UInt64, _ answer: @escaping @Loop (EntryRecord?) -> Void) {
-        let decode = { @Sendable [format] in format.decode(data, begun: begun, limit: Self.recordLimit).record }
+    @Loop private func decode(
+        _ data: Data, isOwn: Bool, begun: UInt64, _ answer: @escaping @Loop (EntryRecord?) -> Void
+    ) {
+        let decode = { @Sendable [format] in
+            format.decode(data, isOwn: isOwn, begun: begun, limit: Self.recordLimit).record
+        }
         if RecordFormat.isQuick(data) { return answer(decode()) }
         thread.async {
             let record = decode()
