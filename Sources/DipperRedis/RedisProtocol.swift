@@ -83,6 +83,8 @@
         private let limit: Int
         private var reader: UnsafeMutablePointer<redisReader>
         private var value: Value?
+        /// A value that has come by itself.
+        private var whole: Data?
 
         /// - Parameter limit: the size of the largest value to read, in bytes.
         init?(limit: Int) {
@@ -106,14 +108,29 @@
         func take(_ count: Int) throws(DipperError) {
             if value != nil {
                 value?.filled += count
-            } else if redisReaderFeed(reader, Self.scratch.baseAddress, count) != REDIS_OK {
+                return
+            }
+            whole = wholeValue(UnsafeRawBufferPointer(rebasing: Self.scratch[..<count]))
+            if whole == nil, redisReaderFeed(reader, Self.scratch.baseAddress, count) != REDIS_OK {
                 throw .malformedResponse
             }
+        }
+
+        /// Returns the value of a reply that has come whole and by itself, as most do: hiredis would copy it twice more.
+        private func wholeValue(_ bytes: UnsafeRawBufferPointer) -> Data? {
+            guard reader.pointee.ridx < 0, unread.isEmpty, bytes.first == UInt8(ascii: "$"),
+                let end = bytes.prefix(24).firstIndex(of: UInt8(ascii: "\r")),
+                let size = Int(String(decoding: bytes[1..<end], as: UTF8.self)), size >= 0,
+                size == bytes.count - end - 4, bytes[end + 1] == UInt8(ascii: "\n"),
+                bytes.suffix(2).elementsEqual("\r\n".utf8)
+            else { return nil }
+            return Data(UnsafeRawBufferPointer(rebasing: bytes[(end + 2)...].prefix(size)))
         }
 
         /// Returns the next reply that is complete.
         /// - Throws: an error after which the connection is of no use: the reply is too large, or no reply.
         func next() throws(DipperError) -> RedisReply? {
+            if let whole = exchange(&whole, with: nil) { return .bytes(whole) }
             if value == nil, let list = try readList() { return list }
             if value == nil, try !begin() { return nil }
             guard let value else { return try short() }

@@ -353,9 +353,12 @@
             var left = Self.portion
             while canRead, let stream, let replies {
                 if left <= 0 { return seat.wake() }
-                switch stream.read(into: replies.room) {
+                let room = replies.room
+                switch stream.read(into: room) {
                 case .moved(let count):
                     left -= count
+                    // The socket is empty, and epoll tells of what comes now.
+                    if count < room.count, !stream.holdsBytes { canRead = false }
                     heard = .now
                     moved = heard
                     do throws(DipperError) {

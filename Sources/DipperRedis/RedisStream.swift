@@ -109,6 +109,9 @@
             self.tls = client
         }
 
+        /// Whether bytes that the socket no longer has may still have to be read.
+        var holdsBytes: Bool { tls != nil }
+
         func end() {
             if let tls { SSL_free(tls) }
             close(descriptor)

@@ -108,16 +108,10 @@
         /// Returns the record of a name; `nil` for none.
         /// - Throws: a `DipperError` if no server can be asked, or the reply takes longer than ``Options/timeLimit``.
         public func record(named name: String) async throws -> Data? {
-            let reply = try await perform { answer in
-                let server = self.server(of: name)
-                server.ask([.word("GET"), server.address.key(name)], isLookUp: true, answer)
+            let result: Result<Data?, DipperError> = await withCheckedContinuation { continuation in
+                Loop.post { self.find(name) { continuation.resume(returning: $0) } }
             }
-            switch reply {
-            // A value of another kind is no record.
-            case .nothing, .refused("WRONGTYPE"): return nil
-            case .bytes(let record): return record
-            default: throw DipperError(unexpected: reply)
-            }
+            return try result.get()
         }
 
         /// Stores a record under a name. If this process has lost the lease of the name (``RedisLeases``) and another has
@@ -169,6 +163,21 @@
                 Loop.post { body { continuation.resume(returning: $0) } }
             }
             return try result.get()
+        }
+    }
+
+    extension RedisTier: LoopTier {
+        @Loop package func find(_ name: String, _ answer: @escaping @Loop (Result<Data?, DipperError>) -> Void) {
+            let server = server(of: name)
+            server.ask([.word("GET"), server.address.key(name)], isLookUp: true) { reply in
+                switch reply {
+                // A value of another kind is no record.
+                case .success(.nothing), .success(.refused("WRONGTYPE")): answer(.success(nil))
+                case .success(.bytes(let record)): answer(.success(record))
+                case .success(let reply): answer(.failure(DipperError(unexpected: reply)))
+                case .failure(let error): answer(.failure(error))
+                }
+            }
         }
     }
 

@@ -75,6 +75,23 @@ struct TierTests {
         await test.cache.shutdown()
     }
 
+    @Test("a cache makes 32 look-ups at a time; of those that wait, urgent ones come first")
+    func manyLookUps() async throws {
+        let tier = Turnstile()
+        let test = TestCache { $0.tiers = [tier] }
+        func request(_ path: String) -> DataRequest { DataRequest(url(path)).with(\.cachePolicy, .cacheOnly) }
+        let slow = (0..<40).map { test.cache.slowGetData(request("\($0)")) }
+        try await tier.asked.wait { $0.count == 32 }
+        let urgent = test.cache.getData(request("urgent"))
+        #expect(urgent.state == .waiting, "the loop has it")
+        tier.first.open()
+        try await tier.asked.wait { $0.count > 32 }
+        #expect(tier.asked.value[32...] == [CacheKey(url("urgent")).digest])
+        tier.others.open()
+        for task in slow + [urgent] { #expect(await task.error == .notCached) }
+        #expect(tier.asked.value.count == 41)
+    }
+
     @Test("records of tiers are decoded on threads that may be kept busy, not on Swift's own")
     func decoding() async throws {
         let isTask = Box<[Bool]>([])
@@ -336,4 +353,23 @@ struct TierTests {
         #expect(try await source(nil) == .network)
         #expect(try await source(nil) == .shared)
     }
+}
+
+/// A tier that has nothing. Of its look-ups, the first one waits for a gate of its own.
+private final class Turnstile: Tier {
+    let name = "turnstile"
+    let asked = Box<[String]>([])
+    let (first, others) = (Gate(), Gate())
+
+    func record(named name: String) async -> Data? {
+        let number = asked.update { asked in
+            asked.append(name)
+            return asked.count
+        }
+        await (number == 1 ? first : others).pass()
+        return nil
+    }
+
+    func store(_ record: Data, named name: String, until expiration: Date?) {}
+    func removeRecord(named name: String) {}
 }

@@ -283,6 +283,30 @@ struct RedisFailureTests {
         #expect(found > 0)
     }
 
+    @Test("a call waits for a record that is long in coming as long as its cache allows, and then asks the network")
+    func tierTimeLimit() async throws {
+        let isOver = Box(false)
+        let server = try ScriptedRedis { words, connection in
+            guard words[0] == "GET" else { return connection.send("+OK\r\n") }
+            connection.send("$8000000\r\n")
+            while !isOver.value {
+                connection.send(Data(count: 1))
+                usleep(10_000)
+            }
+            connection.cut()
+        }
+        defer { isOver.update { $0 = true } }
+        let tier = try patient(server.url)
+        let test = TestCache { $0.tiers = [tier] }
+        test.transport.script(url("a"), [.body(Data("net".utf8))])
+        let task = test.cache.getData(url("a"))
+        try await server.commands.wait { !$0.isEmpty }
+        try await test.clock.waitForSleepers(1)
+        #expect(test.transport.transfers.isEmpty)
+        test.clock.advance(by: .milliseconds(20))
+        #expect(try await task.response.source == .network)
+    }
+
     @Test("one long record that arrives slowly keeps no other call from being sent")
     func slowRecord() async throws {
         let isOver = Box(false)

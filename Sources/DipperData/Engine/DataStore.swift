@@ -96,14 +96,22 @@ final class DataStore: Sendable {
             place,
             untilTaken: { delivered in
                 let found = self.find(call.key, call.request.headers, for: call).map { self.renewed($0, for: call) }
-                self.lookBelow(call, place, unless: found, delivered) { found, delivered in
-                    answer(found, wantsRemnant ? self.remnant(for: call, beside: found) : nil, delivered)
+                // Read here, because the tiers answer on the loop.
+                let remnant = wantsRemnant ? self.remnant(for: call, beside: found) : nil
+                guard found == nil, let tiers = self.tiers(for: call) else { return answer(found, remnant, delivered) }
+                // A tier may be slow; meanwhile the disk answers others.
+                delivered()
+                self.look(in: tiers, for: call, place) { below in
+                    let rest = below == nil ? remnant : remnant?.failure.map(Remnant.failure)
+                    answer(below, self.mayFollowFailure(call, beside: below) ? rest : nil, {})
                 }
             })
         if let lookUp { return lookUp }
-        lookBelow(call, place, unless: kept(for: call), {}) { found, delivered in
-            answer(found, self.failureInMemory(of: call.key).map(Remnant.failure), delivered)
+        let goOn = { @Sendable (found: FoundEntry?) in
+            answer(found, self.failureInMemory(of: call.key).map(Remnant.failure), {})
         }
+        let found = kept(for: call)
+        if found == nil, let tiers = tiers(for: call) { look(in: tiers, for: call, place, goOn) } else { goOn(found) }
         return nil
     }
 
@@ -118,46 +126,66 @@ final class DataStore: Sendable {
     }
 
     private func remnant(for call: Call, beside found: FoundEntry?) -> Remnant? {
-        guard let info = found?.value.info else { return disk?.remnant(of: call.key) }
-        if info.status < 400, call.use(of: info, at: now().timeIntervalSince1970) != .revalidate { return nil }
+        guard found != nil else { return disk?.remnant(of: call.key) }
+        guard mayFollowFailure(call, beside: found) else { return nil }
         return disk?.remnant(of: call.key, withBody: false)?.failure.map(Remnant.failure)
     }
 
-    private func lookBelow(
-        _ call: Call, _ place: Workers.Place, unless found: FoundEntry?, _ delivered: @escaping @Sendable () -> Void,
-        _ answer: @escaping @Sendable (FoundEntry?, _ delivered: @escaping @Sendable () -> Void) -> Void
+    /// Whether an earlier failure may be the answer to a call, because no entry is.
+    private func mayFollowFailure(_ call: Call, beside found: FoundEntry?) -> Bool {
+        guard let info = found?.value.info else { return true }
+        return info.status >= 400 || call.use(of: info, at: now().timeIntervalSince1970) == .revalidate
+    }
+
+    /// The tiers below the disk, if a call may look there.
+    private func tiers(for call: Call) -> SharedTiers? { call.mayBeShared ? tiers : nil }
+
+    private func look(
+        in tiers: SharedTiers, for call: Call, _ place: Workers.Place,
+        _ answer: @escaping @Sendable (FoundEntry?) -> Void
     ) {
-        guard found == nil, let tiers, call.mayBeShared else { return answer(found, delivered) }
-        // A tier may be slow; meanwhile the disk answers others.
-        delivered()
-        tiers.run(isUrgent: place.rank == .urgent) {
-            guard let first = await self.take(call.key, call, from: tiers) else { return answer(nil, {}) }
-            if let place = first.info.place(of: call.key, chosenBy: call.request.headers),
-                let chosen = await self.take(place, call, from: tiers)
-            {
-                return answer(FoundEntry(value: chosen, source: .shared, place: place), {})
+        tiers.run(isUrgent: place.rank == .urgent) { ended in
+            let end: @Loop (FoundEntry?) -> Void = { found in
+                ended()
+                answer(found)
             }
-            answer(FoundEntry(value: first, source: .shared), {})
+            self.take(call.key, call, from: tiers) { first in
+                guard let first else { return end(nil) }
+                let found = FoundEntry(value: first, source: .shared)
+                guard let place = first.info.place(of: call.key, chosenBy: call.request.headers) else {
+                    return end(found)
+                }
+                self.take(place, call, from: tiers) { chosen in
+                    end(chosen.map { FoundEntry(value: $0, source: .shared, place: place) } ?? found)
+                }
+            }
         }
     }
 
-    private func take(
+    @Loop private func take(
         _ key: CacheKey, _ call: Call, from tiers: SharedTiers, madeOf basis: FormBasis? = nil,
-        notBefore earliest: TimeInterval = -.infinity
-    ) async -> StoredData? {
+        notBefore earliest: TimeInterval = -.infinity, _ answer: @escaping @Loop (StoredData?) -> Void
+    ) {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
         let claim = history.claim(key, of: call.request.plainKey, within: basis?.claim)
-        guard let found = await tiers.record(of: key, madeOf: basis?.key)?.value, history.admits(found.info),
-            found.info.stored >= earliest,
-            let record = diskRecord(
-                StoredData(data: found.data, info: found.info.with(audience: .everybody)), for: key, call,
-                stored: found.info.storedDate)
+        tiers.find(key, madeOf: basis?.key) { record in
+            answer(record.flatMap { self.admit($0.value, for: key, call, claim, notBefore: earliest) })
+        }
+    }
+
+    /// Keeps what a tier has in memory and on disk; `nil` if it must not be used.
+    private func admit(
+        _ found: StoredData, for key: CacheKey, _ call: Call, _ claim: Claim, notBefore earliest: TimeInterval
+    ) -> StoredData? {
+        let value = StoredData(data: found.data, info: found.info.with(audience: .everybody))
+        guard history.admits(found.info), found.info.stored >= earliest,
+            let record = diskRecord(value, for: key, call, stored: found.info.storedDate)
         else { return nil }
         disk?.write(record, claim: claim, isLatest: true)
         memory.insert(
-            record.value, for: key, cost: record.value.cost(for: key), lifetime: memoryLifetime(call),
-            permit: Permit(record.value.info, claim, isLatest: true))
-        return record.value
+            value, for: key, cost: value.cost(for: key), lifetime: memoryLifetime(call),
+            permit: Permit(value.info, claim, isLatest: true))
+        return value
     }
 
     /// Reads the partial body that an earlier attempt has left on disk, on a reader's thread.
@@ -181,11 +209,13 @@ final class DataStore: Sendable {
             place,
             {
                 if let value = self.peek(key, for: call)?.value { return answer(value, .disk) }
-                guard let tiers = self.tiers, call.mayBeShared else { return answer(nil, .disk) }
+                guard let tiers = self.tiers(for: call) else { return answer(nil, .disk) }
                 let present = basis.present()
-                tiers.run(isUrgent: place.rank == .urgent) {
-                    let form = await self.take(key, call, from: tiers, madeOf: basis, notBefore: present)
-                    answer(form, .shared)
+                tiers.run(isUrgent: place.rank == .urgent) { ended in
+                    self.take(key, call, from: tiers, madeOf: basis, notBefore: present) { form in
+                        ended()
+                        answer(form, .shared)
+                    }
                 }
             })
         if let lookUp { return lookUp }

@@ -79,9 +79,19 @@ struct RecordFormat: Sendable {
         return trailer
     }
 
-    func decode(_ whole: Data, begun: UInt64 = RemovalHistory.now, limit: Int = .max) -> Reading {
-        guard let body = Footer(whole)?.body, body <= whole.count else { return .damaged }
-        return decode(Data(whole.prefix(body)), whole.dropFirst(body), begun: begun, limit: limit)
+    /// Whether decoding takes no longer than copying a few pages: the record is short, and neither compressed nor encoded.
+    static func isQuick(_ whole: Data) -> Bool {
+        whole.count <= 64 << 10 && Footer(whole).map { $0.coding == .identity } != false
+    }
+
+    /// - Parameter isOwn: whether nobody else has the bytes, so that the body need not be copied.
+    func decode(
+        _ whole: Data, isOwn: Bool = false, begun: UInt64 = RemovalHistory.now, limit: Int = .max
+    ) -> Reading {
+        guard let count = Footer(whole)?.body, count <= whole.count else { return .damaged }
+        let body = whole.prefix(count)
+        return decode(
+            isOwn && body.startIndex == 0 ? body : Data(body), whole.dropFirst(count), begun: begun, limit: limit)
     }
 
     /// - Parameters:

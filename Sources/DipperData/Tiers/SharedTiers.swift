@@ -2,11 +2,9 @@ import Foundation
 import Logging
 import Synchronization
 
-/// The program's own tiers. A look-up asks one after the other; each change goes to all, in the background. No tier is
-/// called under the lock.
+/// The program's own tiers. A look-up asks one after the other, on the loop; each change goes to all, in the background. No
+/// tier is called under the lock.
 final class SharedTiers: Sendable {
-    private typealias LookUp = @Sendable () async -> Void
-
     private struct State {
         var queues: [SharedTierQueue]
         /// When entries were removed, in seconds since 1970, by their names: others may have stored forms of them.
@@ -14,36 +12,44 @@ final class SharedTiers: Sendable {
         /// Forms of earlier bytes count as absent, because some of those removals are forgotten.
         var formsHiddenBefore = -TimeInterval.infinity
         var isClosed = false
-        var runningLookUps = 0
-        var urgentLookUps = Deque<LookUp>()
-        var otherLookUps = Deque<LookUp>()
+    }
+
+    /// A record that is looked up.
+    private struct Wanted: Sendable {
+        let key: CacheKey
+        let name: String
+        /// The key of the bytes that a stored form is made of; `nil` for another entry.
+        let original: CacheKey?
+        let begun = RemovalHistory.now
     }
 
     /// The size of the largest record to store or use, in bytes.
     private static let recordLimit = 8 << 20
-    private static let mostLookUps = 32
     private static let mostRemovals = 16_384
     /// The time for which a tier keeps an entry that is stale, in seconds.
     private static let staleLife: TimeInterval = 7 * 86_400
     private static let changeTimeLimit = Duration.seconds(5)
 
     private let tiers: [any Tier]
-    private let timeLimit: Duration
+    /// The tiers that live on the loop, each in its place among all.
+    private let loopTiers: [(any LoopTier)?]
+    private let lookUps: TierLookUps
     private let format: RecordFormat
     private let history: RemovalHistory
     private let time: TimeSource
     private let now: @Sendable () -> Date
     private let logger: Logger
     private let state: Mutex<State>
-    /// Swift's own threads must not be held up by a large record.
-    private let decoder = DispatchQueue(label: "dipper.tiers")
+    /// For code of the program and large records, which would hold up the loop and Swift's own threads.
+    private let thread = DispatchQueue(label: "dipper.tiers")
 
     init(
         _ tiers: [any Tier], timeLimit: Duration, format: RecordFormat, history: RemovalHistory, time: TimeSource,
         now: @escaping @Sendable () -> Date, logger: Logger
     ) {
         self.tiers = tiers
-        self.timeLimit = timeLimit
+        loopTiers = tiers.map { $0 as? any LoopTier }
+        lookUps = TierLookUps(timeLimit: timeLimit, time)
         self.format = format
         self.history = history
         self.time = time
@@ -54,64 +60,75 @@ final class SharedTiers: Sendable {
 
     // MARK: Looking up
 
-    func run(isUrgent: Bool, _ lookUp: @escaping @Sendable () async -> Void) {
-        let begins = state.withLock { state in
-            if state.runningLookUps < Self.mostLookUps {
-                state.runningLookUps += 1
-                return true
-            }
-            if isUrgent { state.urgentLookUps.append(lookUp) } else { state.otherLookUps.append(lookUp) }
-            return false
-        }
-        guard begins else { return }
-        Task {
-            var next: LookUp? = lookUp
-            while let lookUp = next {
-                await lookUp()
-                next = state.withLock { state in
-                    let next = state.urgentLookUps.popFirst() ?? state.otherLookUps.popFirst()
-                    if next == nil { state.runningLookUps -= 1 }
-                    return next
-                }
-            }
-        }
+    func run(isUrgent: Bool, _ lookUp: @escaping TierLookUps.LookUp) {
+        let begin: @Loop () -> Void = { self.lookUps.begin(isUrgent: isUrgent, lookUp) }
+        if Loop.isCurrent { Loop.run(begin) } else { Loop.post(handsOver: true, begin) }
     }
 
     /// - Parameter original: the key of the bytes that a stored form is made of; `nil` for another entry.
-    func record(of key: CacheKey, madeOf original: CacheKey? = nil) async -> EntryRecord? {
-        let name = key.digest
-        let begun = RemovalHistory.now
-        for index in tiers.indices {
-            guard let data = await data(named: name, in: index), data.count <= Self.recordLimit else { continue }
-            let record: EntryRecord? = await fromThread { answer in
-                decoder.async { answer(self.format.decode(data, begun: begun, limit: Self.recordLimit).record) }
-            }
-            // The tier may have been cleared, or the record removed.
-            let hiddenBefore = state.withLock { state in
-                max(
-                    state.queues[index].hiddenBefore(name),
-                    original.map { max(state.removals[$0.digest] ?? -.infinity, state.formsHiddenBefore) } ?? -.infinity
-                )
-            }
-            // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`
-            guard let record, record.key == key, record.value.info.stored >= hiddenBefore else { continue }
-            return record
+    @Loop func find(
+        _ key: CacheKey, madeOf original: CacheKey? = nil, _ answer: @escaping @Loop (EntryRecord?) -> Void
+    ) {
+        find(Wanted(key: key, name: key.digest, original: original), from: 0, answer)
+    }
+
+    @Loop private func find(_ wanted: Wanted, from index: Int, _ answer: @escaping @Loop (EntryRecord?) -> Void) {
+        guard index < tiers.count else { return answer(nil) }
+        let take: @Loop (EntryRecord?) -> Void = { record in
+            if let record, self.mayUse(record, for: wanted, from: index) { return answer(record) }
+            self.find(wanted, from: index + 1, answer)
         }
-        return nil
+        ask(for: wanted.name, in: index) { data in
+            guard let data, data.count <= Self.recordLimit else { return take(nil) }
+            self.decode(data, isOwn: self.loopTiers[index] != nil, begun: wanted.begun, take)
+        }
     }
 
     /// Finds also a record that waits to be stored, and none that waits to be removed.
-    private func data(named name: String, in index: Int) async -> Data? {
-        let (tier, moment) = (tiers[index], time.now())
+    @Loop private func ask(for name: String, in index: Int, _ answer: @escaping @Loop (Data?) -> Void) {
+        let moment = time.now()
         let (change, isAsked) = state.withLock { state -> (TierChanges.Change?, Bool) in
             if let change = state.queues[index].changes[name] { return (change, false) }
             return (nil, state.queues[index].health.admits(at: moment))
         }
-        if case .store(let record, _, _) = change { return record }
-        guard isAsked else { return nil }
-        let result = await time.limit(timeLimit) { try await tier.record(named: name) }
-        ended(result, in: index)
-        return try? result.get()
+        if case .store(let record, _, _) = change { return answer(record) }
+        guard isAsked else { return answer(nil) }
+        let take: TierLookUps.Answer = { result in
+            self.ended(result, in: index)
+            answer(try? result.get())
+        }
+        if let tier = loopTiers[index] {
+            lookUps.ask(tier, for: name, take)
+        } else {
+            lookUps.ask(tiers[index], for: name, take)
+        }
+    }
+
+    @Loop private func decode(
+        _ data: Data, isOwn: Bool, begun: UInt64, _ answer: @escaping @Loop (EntryRecord?) -> Void
+    ) {
+        let decode = { @Sendable [format] in
+            format.decode(data, isOwn: isOwn, begun: begun, limit: Self.recordLimit).record
+        }
+        if RecordFormat.isQuick(data) { return answer(decode()) }
+        thread.async {
+            let record = decode()
+            Loop.post(handsOver: true) { answer(record) }
+        }
+    }
+
+    /// The tier may have been cleared, or the record removed.
+    private func mayUse(_ record: EntryRecord, for wanted: Wanted, from index: Int) -> Bool {
+        guard record.key == wanted.key else { return false }
+        let hiddenBefore = state.withLock { state in
+            max(
+                state.queues[index].hiddenBefore(wanted.name),
+                wanted.original.map { max(state.removals[$0.digest] ?? -.infinity, state.formsHiddenBefore) }
+                    ?? -.infinity
+            )
+        }
+        // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`
+        return record.value.info.stored >= hiddenBefore
     }
 
     // MARK: Changing
@@ -230,6 +247,7 @@ final class SharedTiers: Sendable {
     func shutdown() async {
         state.withLock { $0.isClosed = true }
         await settle()
+        Loop.post { [lookUps] in lookUps.close() }
         for rest in state.withLock({ $0.queues.compactMap(\.rest) }) { rest.cancel() }
     }
 }

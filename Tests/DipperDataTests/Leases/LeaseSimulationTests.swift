@@ -4,7 +4,7 @@ import Testing
 
 @testable import DipperData
 
-@Suite("A fleet with the rules of a lease", .timeLimit(.minutes(2)))
+@Suite("A fleet with the rules of a lease", .timeLimit(.minutes(30)))
 struct LeaseSimulationTests {
     @Test(
         "never has more than two at the server for a key, and answers each call, whatever is lost, late or dies",
@@ -17,7 +17,7 @@ struct LeaseSimulationTests {
         #expect(fleet.longest < 90, "\(fleet.longest) seconds")
         // That something has gone wrong.
         let isLong = calls >= 10_000
-        #expect(!isLong || fleet.mostAtServer == 2 && fleet.crashes > 20 && (1..<calls / 20) ~= fleet.lostWithNode)
+        #expect(!isLong || fleet.mostAtServer == 2 && fleet.crashes > 20 && (1..<calls / 100) ~= fleet.lostWithNode)
     }
 
     @Test("asks the server once for each key and lifetime of an entry if nothing goes wrong")
@@ -34,7 +34,8 @@ struct LeaseSimulationTests {
     func growth() {
         let calls = workload(10_000)
         let fleets = [1, 10, 100, 1_000].map { nodes in
-            let fleet = Fleet(nodes: nodes, seed: 5)
+            // Each node is killed once in 2,000 seconds.
+            let fleet = Fleet(nodes: nodes, seed: 5, faults: Fleet.Faults(crashes: 0.000_5 * Double(nodes)))
             fleet.run(calls: calls)
             return fleet
         }
@@ -43,8 +44,11 @@ struct LeaseSimulationTests {
             for fleet in fleets { print(fleet.row(calls: calls)) }
         }
         #expect(fleets.allSatisfy { $0.mostAtServer <= 2 && $0.unanswered == 0 })
-        #expect(fleets.allSatisfy { $0.operations < 4 * calls && $0.messages < 12 * calls })
-        #expect(fleets[3].operations < 2 * fleets[2].operations && fleets[3].requests < 2 * fleets[2].requests)
+        // In a short run most keys are wanted for the first time.
+        let (operations, messages) = calls < 10_000 ? (5.0, 4.0) : (3.5, 2.5)
+        #expect(fleets.allSatisfy { Double($0.operations) < operations * Double(calls) })
+        #expect(fleets.allSatisfy { Double($0.messages) < messages * Double(calls) })
+        #expect(2 * fleets[3].operations < 3 * fleets[2].operations && 2 * fleets[3].requests < 3 * fleets[2].requests)
     }
 }
 
