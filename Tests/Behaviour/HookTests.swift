@@ -228,6 +228,21 @@ struct HookTests {
         #expect(heard.value == Set(heard.value).sorted())
     }
 
+    @Test("Closures that have nothing to hear yet take no turn of their queue")
+    func silentHooks() async throws {
+        let turns = Box(0)
+        let queue = CallbackQueue.custom { work in
+            turns.update { $0 += 1 }
+            work()
+        }
+        let (task, transfer) = try await test.begin(DataRequest(a).with(\.callbackQueue, queue))
+        task.onFail { _, _ in }.onRetry {}.then { _ in }
+        #expect(turns.value == 0)
+        transfer.finish(with: Data(count: 9))
+        await test.cache.idle()
+        #expect(turns.value == 1)
+    }
+
     @Test("A queue that is held up hears of all it missed, with the progress of the latest attempt alone")
     func heldUpQueue() async throws {
         let queue = DispatchQueue(label: "held up")

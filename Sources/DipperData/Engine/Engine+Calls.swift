@@ -27,12 +27,12 @@ extension Engine {
         // mutant Dedup: `fetches[call.key], present` => `fetches[call.key], false, present`
         // mutant Removal: `, present.isCurrent {` => ` {`
         if let present = fetches[call.key], present.isCurrent {
-            present.knownFindings?.forgetOutdated()
-            if let claim { present.findings.claim(claim) }
+            present.forgetOutdated()
+            if let claim { present.take(claim) }
             present.join(waiter, found)
         } else {
             let fetch = begin(call, waiter.want, isJoined: true)
-            if let claim { fetch.findings.claim(claim) }
+            if let claim { fetch.take(claim) }
             fetch.take(waiter, found)
             guard let failed else { return fetch.enter() }
             if let earlier = failed.waiter { fetch.goOn(for: waiter, after: earlier) }

@@ -28,13 +28,14 @@ extension EventHub {
     }
 
     func looking(_ fetch: Fetch) {
-        guard wants(.lookUps), fetch.lookUpEvents == nil else { return }
-        fetch.lookUpEvents = .next()
-        tell(.lookUps, fetch.key, fetch.lookUpEvents, of: fetch.identity.id, .lookUpBegan(fetch.queue))
+        guard wants(.lookUps), fetch.knownFindings?.lookUpEvents == nil else { return }
+        let id = CacheEvent.ID.next()
+        fetch.findings.lookUpEvents = id
+        tell(.lookUps, fetch.key, id, of: fetch.identity.id, .lookUpBegan(fetch.queue))
     }
 
     func lookedUp(_ fetch: Fetch, _ source: ResponseSource?) {
-        guard let id = exchange(&fetch.lookUpEvents, with: nil) else { return }
+        guard let known = fetch.knownFindings, let id = exchange(&known.lookUpEvents, with: nil) else { return }
         tell(.lookUps, fetch.key, id, of: fetch.identity.id, .lookUpEnded(source))
     }
 
@@ -43,34 +44,35 @@ extension EventHub {
     func transferring(_ fetch: Fetch) {
         endAttempt(fetch, .stopped)
         guard wants(.attempts) else { return }
-        fetch.attemptEvents = .next()
-        tell(.attempts, fetch.key, fetch.attemptEvents, of: fetch.identity.id, .attemptBegan(fetch.queue))
+        let id = CacheEvent.ID.next()
+        fetch.findings.attemptEvents = id
+        tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptBegan(fetch.queue))
     }
 
     func requested(_ fetch: Fetch) {
         counts.requested()
-        tell(.requests, fetch.key, fetch.attemptEvents, of: fetch.identity.id, .requested)
+        tell(.requests, fetch.key, fetch.findings.attemptEvents, of: fetch.identity.id, .requested)
     }
 
     func sends(_ request: inout TransferRequest, _ fetch: Fetch) {
-        guard let id = fetch.attemptEvents else { return }
+        guard let id = fetch.findings.attemptEvents else { return }
         trace { $0.sends(&request, in: id) }
     }
 
     func received(_ response: TransferResponse, _ fetch: Fetch) {
         counts.received(response)
         tell(
-            .requests, fetch.key, fetch.attemptEvents, of: fetch.identity.id,
+            .requests, fetch.key, fetch.findings.attemptEvents, of: fetch.identity.id,
             .received(status: response.status, bytes: response.body.count, metrics: response.metrics))
     }
 
     func endAttempt(_ fetch: Fetch, _ end: CacheEvent.AttemptEnd) {
-        guard let id = exchange(&fetch.attemptEvents, with: nil) else { return }
+        guard let known = fetch.knownFindings, let id = exchange(&known.attemptEvents, with: nil) else { return }
         tell(.attempts, fetch.key, id, of: fetch.identity.id, .attemptEnded(end))
     }
 
     func failed(_ fetch: Fetch, _ error: DipperError, willRetry: Bool) {
-        let id = exchange(&fetch.attemptEvents, with: nil)
+        let id = exchange(&fetch.findings.attemptEvents, with: nil)
         // The attempt has brought an answer, of which nothing could be made: the decode has told that.
         if id == nil, wants(.attempts) { return }
         tell(

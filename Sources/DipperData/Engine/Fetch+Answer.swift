@@ -70,7 +70,7 @@ extension Fetch {
         guard sources.isFirst, sources.provider == nil, !findings.isPartialKept, !lead.request.isKeyedByPart,
             store.disk == nil ? demand.keepsInMemory : demand.renewsOnDisk,
             chain.mayStore(ignoresServer: ignoresServer, request: fields, isShared: isShared),
-            let claim = findings.claim,
+            let claim,
             let until = store.end(
                 ofFailure: response, lead, sent: fields, requested: run.requested, received: received, after: chain)
         else { return }
@@ -139,7 +139,7 @@ extension Fetch {
                     of: response, call, requested: run.requested, received: received, after: chain, control),
             variant: isKeptByVariant ? variant : nil, family: family, isStandIn: isStandIn,
             audience: min(limit, audience(of: response, run, call, control)),
-            begun: findings.claim?.begun ?? RemovalHistory.now, requested: run.requested, control: control)
+            begun: claim?.begun ?? RemovalHistory.now, requested: run.requested, control: control)
     }
 
     /// The fields of a call, with a mark of the credentials that its own did not name.
@@ -180,7 +180,7 @@ extension Fetch {
     ) {
         // A newer answer came while the program judged or transformed this one, for which nobody waits any more.
         // mutant RequestHook: `isLatest == false { return }` => `isLatest == false {}`
-        if isOver, knownFindings?.claim?.isLatest == false { return }
+        if isOver, claim?.isLatest == false { return }
         let isAsked = call === sources.lead || call.request.headers == sources.lead.request.headers
         sources.follow(call)
         self.run = nil
@@ -255,14 +255,14 @@ extension Fetch {
             (isConfirmed ? demand.renewsOnDisk : demand.keepsOnDisk) && (isNews || demand.durability == .durable)
         // Others find what has been confirmed on disk already.
         lease?.write = isNews ? write : nil
-        if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk, findings.claim?.isOutdated != true {
+        if !isConfirmed, !demand.keepsOnDisk, demand.renewsOnDisk, claim?.isOutdated != true {
             engine.store.disk?.remove(found?.place ?? key)
         }
         engine.store.keep(
             value, for: key, demand.usesMemory ? call.usingMemory : call, mayKeep: mayKeep, beside: found,
             onDisk: keepsOnDisk, demand.durability,
-            // mutant Removal: `claim: findings.claim, by: id` => `claim: nil, by: id`
-            claim: findings.claim, by: identity.id, sharing, whenWritten: write.end)
+            // mutant Removal: `claim: claim, by: id` => `claim: nil, by: id`
+            claim: claim, by: identity.id, sharing, whenWritten: write.end)
         return mayKeep
     }
 

@@ -18,8 +18,7 @@ extension Fetch {
         }
         engine.events.transferring(self)
         let unparked = findings.unpark()
-        findings.reclaim(
-            engine.store.history.claim(key, of: alias), engine.store.history, isFirst: attempts == 0)
+        reclaim()
         if unparked > 0 {
             findings.held += unparked
             engine.account { $0.unpark(unparked) }
@@ -72,8 +71,7 @@ extension Fetch {
         guard !isOver else { return }
         if let count = findings.readBack(partial) { hold(count) }
         // The entry may have been removed meanwhile.
-        findings.reclaim(
-            engine.store.history.claim(key, of: alias), engine.store.history, isFirst: attempts == 0)
+        reclaim()
         confirm()
     }
 
@@ -243,7 +241,7 @@ extension Fetch {
         if run.attempt.redirects == 0, sources.isFirst { return }
         let address = run.attempt.address
         if key.isOf(address) || alias?.isOf(address) == true { return }
-        findings.claim?.ask(address)
+        claim?.ask(address)
         for waiter in waiters { waiter.ask(address) }
     }
 
@@ -443,7 +441,7 @@ extension Fetch {
             engine.store.disk == nil ? demand.keepsInMemory : demand.keepsOnDisk
         else { return partial }
         findings.isPartialKept = true
-        guard let claim = findings.claim else { return partial }
+        guard let claim else { return partial }
         lead.pending.begin()
         engine.store.keepPartial(
             partial, for: key, asked: lead.request.address(of: lead.key), isArriving: isArriving, claim: claim

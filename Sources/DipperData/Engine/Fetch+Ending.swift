@@ -158,7 +158,7 @@ extension Fetch {
         let own = demand.hasOwnPace ? calls.compactMap(\.request.progressInterval).min() : nil
         let (now, interval) = (engine.time.now(), own ?? engine.options.progressInterval)
         if reports.contains(.bytes) {
-            let isImpatient = waiters.contains { $0.viewer != nil && $0.isImpatient }
+            let isImpatient = waiters.contains { $0.viewer?.isImpatient == true }
             let answer = run.bytesPace.ask(
                 at: now, interval: isImpatient ? min(interval, .milliseconds(10)) : interval, isAgain: isAgain)
             if allows(answer, .bytes) { showBytes(run) }
@@ -186,7 +186,7 @@ extension Fetch {
             views.async {
                 guard offset == 0 || offset == inherited, let whole = offset == 0 ? bytes : joined?.joined(bytes)
                 else { return }
-                for view in viewers { view(whole) }
+                for viewer in viewers { viewer.view(whole) }
             }
         }
     }

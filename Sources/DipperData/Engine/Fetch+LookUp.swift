@@ -10,11 +10,11 @@ extension Fetch {
         lookUpNumber = number
         // The claim comes first: an entry that is removed from now on is not kept. A call keeps the one that it has come
         // with until the first attempt.
-        let known = attempts == 0 ? findings.claim : nil
+        let known = attempts == 0 ? self.claim : nil
         let claim = known.flatMap { $0.isUntouched ? $0 : nil } ?? engine.store.history.claim(key, of: alias)
-        if known == nil { findings.claim(claim) }
+        if known == nil { take(claim) }
         lookUp = engine.store.lookUp(
-            sources.lead, readersPlace, wantsRemnant: findings.partial == nil
+            sources.lead, readersPlace, wantsRemnant: knownFindings?.partial == nil
         ) { found, remnant, delivered in
             self.engine.post(handsOver: true) { self.lookedUp(number, found, remnant, claim, delivered) }
         }
@@ -62,7 +62,7 @@ extension Fetch {
         }
         engine.events.lookedUp(self, found?.source)
         let info = found?.value.info
-        let isNew = exchange(&foundBefore, with: info?.stored) != info?.stored
+        let isNew = knownFindings?.foundBefore != info?.stored
         let mayBeConfirmed = isAnswerOnDisk && info?.variant == nil
         let isForAll = exchange(&isAnsweredForAll, with: false) && (isNew || mayBeConfirmed)
         let moment = engine.now().timeIntervalSince1970
@@ -79,7 +79,12 @@ extension Fetch {
             hit?.revalidation = renewal.task
             renewal.waiter?.join(reads: false, claim, found: found)
         }
-        findings.lookedUp(hit, remnant?.partial, claim, isAttempting: run != nil)
+        takeLookedUp(claim)
+        // A fetch that waits with nothing to remember is small.
+        if hit != nil || remnant?.partial != nil || knownFindings != nil {
+            findings.lookedUp(hit, remnant?.partial, isAttempting: run != nil)
+            findings.foundBefore = info?.stored
+        }
         if hit == nil { turnToSubstitutes() }
         var isWantedAnew = false
         for waiter in waiters {
@@ -124,7 +129,8 @@ extension Fetch {
         let moment = engine.now().timeIntervalSince1970
         let hasDisk = engine.store.disk != nil
         guard calls.allSatisfy({ $0.recalls(failure, hasDisk: hasDisk, at: moment) }) else { return false }
-        if let found = findings.found?.value.info, found.status < 400, found.stored >= failure.stored || !canReach {
+        if let found = knownFindings?.found?.value.info, found.status < 400, found.stored >= failure.stored || !canReach
+        {
             return false
         }
         failed(.status(failure.status).remembered.at(failure.source))

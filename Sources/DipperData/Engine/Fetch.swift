@@ -15,53 +15,50 @@ final class Fetch: QueueEntry {
     let engine: Engine
     let key: CacheKey
     nonisolated let identity = EventIdentity()
-    /// The events of the look-up and of the attempt under way, if their begin was told.
-    var lookUpEvents: CacheEvent.ID?
-    var attemptEvents: CacheEvent.ID?
     private var line = Waiters()
     private(set) var wants = Urgencies()
+    private(set) var demand = FetchDemand()
     private var readers: Int32 = 0
     private var renewals: Int32 = 0
-    private(set) var demand = FetchDemand()
     var sources: FetchSources
     private(set) var knownFindings: Findings?
-    var lookUpState = LookUpState.notDone
+    private(set) var claim: Claim?
     var lookUp: Workers.Ticket?
     /// The number of the present look-up, by which late answers are recognised.
     var lookUpNumber: UInt64 = 0
     var run: Run?
+    var lease: Lease?
+    var lookUpTime = Date.distantPast
+    var lookUpState = LookUpState.notDone
     var wanted: Reports = [] {
         didSet { run?.reception.setWanted(!wanted.isEmpty) }
     }
     var isOver = false
     /// Whether the fetch is for one call, because the answer to another one for the key was for that alone.
     var isAlone = false
-    var lease: Lease?
-    var lookUpTime = Date.distantPast
     /// Whether an urgent call of another cache waits.
     var isHurried = false
     /// Whether the next look-up finds the answer that another cache has asked for, also for the calls that wait here.
     var isAnsweredForAll = false
     /// Whether that answer is in the folder.
     var isAnswerOnDisk = false
-    /// When what the last look-up found was stored: the same once more is no answer that another cache has asked for,
-    /// unless it may have confirmed that.
-    var foundBefore: TimeInterval?
 
     override var isLocal: Bool { sources.isLocal }
     override var host: String { sources.lead.request.url.map(URLText.host) ?? "" }
 
+    private let knownAlias: Reference<CacheKey>?
     /// The key of the URL alone that the first call asked for, if the fetch has another one.
-    let alias: CacheKey?
+    var alias: CacheKey? { knownAlias?.value }
 
     init(_ call: Call, _ want: Urgency, in engine: Engine) {
         self.engine = engine
         key = call.key
-        alias = call.request.plainKey
+        knownAlias = call.request.plainKey.map { Reference($0) }
         sources = FetchSources(call)
         super.init(want.queue, level: want.level)
     }
 
+    /// Most fetches that wait have none, which keeps them small.
     var findings: Findings {
         if let known = knownFindings { return known }
         let new = Findings()
@@ -138,7 +135,7 @@ final class Fetch: QueueEntry {
 
     /// Whether a call may join: nothing has been removed, or the fetch waits and will look again.
     var isCurrent: Bool {
-        if knownFindings?.claim?.isOutdated != true { return true }
+        if claim?.isOutdated != true { return true }
         // mutant Removal: `lookUpState != .underWay && (place` => `(place`
         return lookUpState != .underWay && (place == .parked || place == .queued)
     }
@@ -147,6 +144,34 @@ final class Fetch: QueueEntry {
     var needsNetwork: Bool { readers < wants.count }
     /// Whether each call takes what is on disk, or would take a newer entry.
     var takesStored: Bool { readers + renewals == wants.count }
+
+    // MARK: The right to keep the answer
+
+    func take(_ fresh: Claim) { if claim?.isOutdated != false { claim = fresh } }
+
+    func takeLookedUp(_ fresh: Claim) {
+        // An attempt has a claim of its own, which may be later than a removal of the entry.
+        if claim == nil || fresh.isRevoked { claim = fresh }
+    }
+
+    /// A removed entry answers no later call.
+    func forgetOutdated() {
+        guard claim?.isOutdated == true else { return }
+        claim = nil
+        knownFindings?.forgetRemoved()
+    }
+
+    /// Gives an attempt the right to keep its answer. Drops the entry and the partial body if the entry has been
+    /// removed since the last attempt. The first attempt has the right of the look-up before it.
+    func reclaim() {
+        let history = engine.store.history
+        // In this order: what is revoked between the two questions counts as revoked, not as merely superseded.
+        let isCurrent = claim?.isCurrent == true
+        let isRevoked = claim?.isRevoked == true
+        if isRevoked { findings.forgetRemoved() } else { findings.forgetCleared(history) }
+        // A whole entry has been kept since, so nothing older will be part of the answer.
+        if isRevoked ? attempts > 0 : !isCurrent { claim = history.claim(key, of: alias) }
+    }
 
     // MARK: Network
 
@@ -274,21 +299,12 @@ struct FetchDemand {
         }
     }
 
-    /// The number of calls with each wish.
-    private var counts = InlineArray<9, Int32>(repeating: 0)
+    private var tally = Tally<Wishes>()
 
-    mutating func add(_ wishes: Wishes) { count(wishes, 1) }
-    mutating func remove(_ wishes: Wishes) { count(wishes, -1) }
+    mutating func add(_ wishes: Wishes) { tally.add(wishes) }
+    mutating func remove(_ wishes: Wishes) { tally.remove(wishes) }
 
-    private mutating func count(_ wishes: Wishes, _ change: Int32) {
-        var rest = wishes.rawValue
-        while rest != 0 {
-            counts[rest.trailingZeroBitCount] += change
-            rest &= rest - 1
-        }
-    }
-
-    private func has(_ wish: Wishes) -> Bool { counts[wish.rawValue.trailingZeroBitCount] > 0 }
+    private func has(_ wish: Wishes) -> Bool { tally.reduce(into: false) { $0 = $0 || $1.contains(wish) } }
 
     var insistsOnNetwork: Bool { has(.network) }
     var keepsOnDisk: Bool { has(.disk) }

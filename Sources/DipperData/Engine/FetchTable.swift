@@ -1,10 +1,10 @@
 /// The fetches under way by their keys, where two calls for a key become one.
 @Loop
 struct FetchTable {
-    private var latest: [CacheKey: Fetch] = [:]
+    private var latest: [KeyHash: Fetch] = [:]
     /// Fetches that calls for a key cancel and demote, but do not join: of removed entries, for one call
     /// alone, or of other keys of a URL.
-    private var others: [CacheKey: [ObjectIdentifier: Fetch]] = [:]
+    private var others: [KeyHash: [ObjectIdentifier: Fetch]] = [:]
 
     nonisolated init() {}
 
@@ -12,28 +12,28 @@ struct FetchTable {
 
     /// Each of them once.
     var all: [Fetch] {
-        Array(latest.values) + others.flatMap { key, fetches in fetches.values.filter { $0.key == key } }
+        Array(latest.values) + others.flatMap { key, fetches in fetches.values.filter { $0.key.hash == key } }
     }
 
     /// The fetch that a call for a key may join.
-    subscript(key: CacheKey) -> Fetch? { latest[key] }
+    subscript(key: CacheKey) -> Fetch? { latest[key.hash] }
 
     /// - Parameter isJoined: whether later calls may join the fetch.
     mutating func add(_ fetch: Fetch, isJoined: Bool) {
-        let alone = isJoined ? latest.updateValue(fetch, forKey: fetch.key) : fetch
+        let alone = isJoined ? latest.updateValue(fetch, forKey: fetch.key.hash) : fetch
         if let alone { add(alone, to: fetch.key) }
         if let alias = fetch.alias { add(fetch, to: alias) }
     }
 
     mutating func remove(_ fetch: Fetch) {
-        if latest[fetch.key] === fetch { latest[fetch.key] = nil } else { remove(fetch, from: fetch.key) }
+        if self[fetch.key] === fetch { latest[fetch.key.hash] = nil } else { remove(fetch, from: fetch.key) }
         if let alias = fetch.alias { remove(fetch, from: alias) }
     }
 
     /// The calls for a key; if it is that of a URL, `andOthers` those with header fields or a key of their own.
     func waiters(for key: CacheKey, andOthers: Bool) -> [Waiter] {
-        let same = latest[key].map { Array($0.waiters) } ?? []
-        guard let others = others[key] else { return same }
+        let same = self[key].map { Array($0.waiters) } ?? []
+        guard let others = others[key.hash] else { return same }
         return same
             + others.values.flatMap { Array($0.waiters) }.filter {
                 $0.call.key == key || andOthers && $0.call.request.plainKey == key
@@ -41,11 +41,11 @@ struct FetchTable {
     }
 
     private mutating func add(_ fetch: Fetch, to key: CacheKey) {
-        others[key, default: [:]][ObjectIdentifier(fetch)] = fetch
+        others[key.hash, default: [:]][ObjectIdentifier(fetch)] = fetch
     }
 
     private mutating func remove(_ fetch: Fetch, from key: CacheKey) {
-        others[key]?[ObjectIdentifier(fetch)] = nil
-        if others[key]?.isEmpty == true { others[key] = nil }
+        others[key.hash]?[ObjectIdentifier(fetch)] = nil
+        if others[key.hash]?.isEmpty == true { others[key.hash] = nil }
     }
 }

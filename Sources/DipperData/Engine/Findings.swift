@@ -5,7 +5,12 @@ import Foundation
 final class Findings {
     private(set) var found: FoundEntry?
     var partial: PartialBody?
-    private(set) var claim: Claim?
+    /// The events of the look-up and of the attempt under way, if their begin was told.
+    var lookUpEvents: CacheEvent.ID?
+    var attemptEvents: CacheEvent.ID?
+    /// When what the last look-up found was stored: the same once more is no answer that another cache has asked for,
+    /// unless it may have confirmed that.
+    var foundBefore: TimeInterval?
     /// Whether later fetches can continue the partial body: it is on disk, or among those in memory.
     var isPartialKept = false
     /// Whether the partial body is only among the kept ones: there was no room for it here while the fetch was parked.
@@ -36,42 +41,27 @@ final class Findings {
     }
 
     /// - Parameter isAttempting: whether an attempt is under way, which has a partial body of its own.
-    func lookedUp(_ found: FoundEntry?, _ partial: PartialBody?, _ fresh: Claim, isAttempting: Bool) {
+    func lookedUp(_ found: FoundEntry?, _ partial: PartialBody?, isAttempting: Bool) {
         self.found = found
         if let partial, self.partial == nil, !isAttempting {
             self.partial = partial
             isPartialKept = true
             isPartialLeft = false
         }
-        // An attempt has a claim of its own, which may be later than a removal of the entry.
-        if claim == nil || fresh.isRevoked { claim = fresh }
     }
 
-    func claim(_ fresh: Claim) { if claim?.isOutdated != false { claim = fresh } }
-
-    /// A removed entry answers no later call.
-    func forgetOutdated() {
-        guard claim?.isOutdated == true else { return }
-        (found, partial, claim) = (nil, nil, nil)
+    /// Drops the entry and the partial body, which have been removed.
+    func forgetRemoved() {
+        (found, partial) = (nil, nil)
         isPartialLeft = false
     }
 
-    // MARK: Attempts
-
-    /// Gives an attempt the right to keep its answer. Drops the entry and the partial body if the entry has been
-    /// removed since the last attempt. The first attempt has the right of the look-up before it.
-    func reclaim(_ fresh: @autoclosure () -> Claim, _ history: RemovalHistory, isFirst: Bool) {
-        // In this order: what is revoked between the two questions counts as revoked, not as merely superseded.
-        let isCurrent = claim?.isCurrent == true
-        let isRevoked = claim?.isRevoked == true
-        if isRevoked || found.map({ !history.admits($0.value.info) }) == true { found = nil }
-        if isRevoked {
-            partial = nil
-            isPartialLeft = false
-        }
-        // A whole entry has been kept since, so nothing older will be part of the answer.
-        if isRevoked ? !isFirst : !isCurrent { claim = fresh() }
+    /// Drops the entry if it has been removed with all others.
+    func forgetCleared(_ history: RemovalHistory) {
+        if let found, !history.admits(found.value.info) { self.found = nil }
     }
+
+    // MARK: Attempts
 
     func complete() -> Bool {
         partial = nil

@@ -16,10 +16,10 @@ class QueueEntry {
     fileprivate(set) var isThrottled = false
     /// Whether the fetch is in a local lane. `isLocal` may change meanwhile; this does not until the fetch leaves.
     fileprivate var isAmongLocal = false
+    fileprivate var goesToFront = false
     /// The turn in which the fetch reached the network; zero while it is not there.
     fileprivate var transfer: UInt64 = 0
     fileprivate var arrival: Int64 = 0
-    fileprivate var goesToFront = false
     fileprivate var group: QueueGroup?
     // Each leaves by itself, so that no chain of entries is released at once.
     fileprivate var next: QueueEntry?

@@ -13,8 +13,8 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
         var call: WaitingCall?
         var priority: Priority
         var queue: FetchQueue
-        var attempts = 0
         var wantsProgress = false
+        var attempts: Int32 = 0
     }
 
     private let state: Mutex<State>
@@ -164,7 +164,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
     /// - Parameter queue: the queue that the call was in at its end.
     func detach(in queue: FetchQueue, attempts: Int) {
         let call = state.withLock { state in
-            (state.queue, state.attempts) = (queue, attempts)
+            (state.queue, state.attempts) = (queue, Int32(clamping: attempts))
             return exchange(&state.call, with: nil)
         }
         _ = consume call
@@ -197,7 +197,7 @@ package struct TaskFeed<Event: TaskEvent>: ~Copyable, Sendable {
 
     /// The queue that the call is in now, or was in when it ended.
     package var queue: FetchQueue { status?.queue ?? state.withLock { $0.queue } }
-    package var attempts: Int { status?.attempts ?? state.withLock { $0.attempts } }
+    package var attempts: Int { status?.attempts ?? state.withLock { Int($0.attempts) } }
 
     /// `nil` unless the call waits in an engine.
     package var status: CallStatus? { call.flatMap { call in call.engine.ask { _ in call.status() } ?? nil } }
@@ -341,11 +341,10 @@ struct TaskLog<Event: TaskEvent> {
         var heard = 0
     }
 
-    /// The part that a task has only if somebody listens to it, or if it has failed.
+    /// The part that a task has once there is something to tell, or if others follow it.
     private final class Contents {
         var items: [(number: Int, item: Item)] = []
         var lastNumber = 0
-        var listeners: [Listener] = []
         var continuations: [UnsafeContinuation<Outcome, Never>] = []
         var followers: [Int: Follower] = [:]
         var lastFollower = 0
@@ -384,19 +383,11 @@ struct TaskLog<Event: TaskEvent> {
             }
             return nil
         }
-
-        func nextItem() -> (listener: Int, number: Int, item: Item)? {
-            var next: (listener: Int, number: Int, item: Item)?
-            for (index, listener) in listeners.enumerated() {
-                guard let (number, item) = items.first(where: { $0.number > listener.heard }) else { continue }
-                if number < next?.number ?? .max { next = (index, number, item) }
-            }
-            return next
-        }
     }
 
     private(set) var outcome: Outcome?
     private var first: UnsafeContinuation<Outcome, Never>?
+    private var listeners = ArrayOfFew<Listener>()
     private var kept: Contents?
 
     init(_ outcome: Outcome?) { self.outcome = outcome }
@@ -453,7 +444,7 @@ struct TaskLog<Event: TaskEvent> {
         return nil
     }
 
-    mutating func listen(_ hook: Hook) { contents.listeners.append(Listener(hook: hook)) }
+    mutating func listen(_ hook: Hook) { listeners.append(Listener(hook: hook)) }
 
     /// - Returns: the follower's number; `nil` if the task has ended.
     mutating func follow(_ tell: @escaping Follower) -> Int? {
@@ -469,24 +460,33 @@ struct TaskLog<Event: TaskEvent> {
     // MARK: Delivery
 
     /// Claims the delivery for the caller, who must then deliver until nothing is left.
-    /// - Returns: `false` if a delivery is under way, or if there are no hooks.
+    /// - Returns: `false` if a delivery is under way, or if there is nothing to tell the hooks.
     mutating func claimDelivery() -> Bool {
-        guard let contents = kept, !contents.isDelivering, !contents.listeners.isEmpty else { return false }
-        contents.isDelivering = true
-        return true
+        guard !listeners.isEmpty, outcome != nil || nextItem != nil else { return false }
+        let contents = contents
+        return !exchange(&contents.isDelivering, with: true)
+    }
+
+    private var nextItem: (listener: Int, number: Int, item: Item)? {
+        guard let items = kept?.items else { return nil }
+        var next: (listener: Int, number: Int, item: Item)?
+        for (index, listener) in listeners.enumerated() {
+            guard let (number, item) = items.first(where: { $0.number > listener.heard }) else { continue }
+            if number < next?.number ?? .max { next = (index, number, item) }
+        }
+        return next
     }
 
     /// Returns the next call, in the order of the events; after `nil` the delivery must be claimed again.
     mutating func nextCall() -> (@Sendable () -> Void)? {
-        let contents = contents
-        while let (listener, number, item) = contents.nextItem() {
-            let hook = contents.listeners[listener].hook
-            contents.listeners[listener].heard = number
+        while let (listener, number, item) = nextItem {
+            let hook = listeners[listener].hook
+            listeners[listener].heard = number
             if let call = hook.call(with: item) { return call }
         }
-        if outcome != nil, !contents.listeners.isEmpty {
+        if outcome != nil, !listeners.isEmpty {
             // All hooks have heard everything. Their closures are released outside the lock.
-            let done = exchange(&contents.listeners, with: [])
+            let done = exchange(&listeners, with: ArrayOfFew())
             return { _ = done }
         }
         contents.isDelivering = false

@@ -11,24 +11,20 @@ struct Urgency: Hashable {
 
 /// The urgency of all that wait for one fetch, or for one piece of other work.
 struct Urgencies {
-    private(set) var count: Int32 = 0
-    private var urgent: Int32 = 0
-    private var levels = LevelCounts()
+    private var wants = Tally<Urgency>()
 
-    var isEmpty: Bool { count == 0 }
-    var highest: Urgency { Urgency(queue: urgent > 0 ? .fast : .slow, level: levels.highest) }
+    var count: Int32 { wants.count }
+    var isEmpty: Bool { wants.isEmpty }
 
-    mutating func add(_ want: Urgency) {
-        count += 1
-        if want.queue == .fast { urgent += 1 }
-        levels.add(want.level)
+    var highest: Urgency {
+        wants.reduce(into: Urgency(queue: .slow, level: 0)) { highest, want in
+            if want.queue == .fast { highest.queue = .fast }
+            highest.level = max(highest.level, want.level)
+        }
     }
 
-    mutating func remove(_ want: Urgency) {
-        count -= 1
-        if want.queue == .fast { urgent -= 1 }
-        levels.remove(want.level)
-    }
+    mutating func add(_ want: Urgency) { wants.add(want) }
+    mutating func remove(_ want: Urgency) { wants.remove(want) }
 }
 
 extension Engine {
@@ -40,32 +36,43 @@ extension Engine {
     }
 }
 
-/// The number of calls at each priority level. Nearly always all have the same level, which takes no array.
-struct LevelCounts: Sendable {
-    private var level: UInt8 = 0
-    private var count: Int32 = 0
-    private var others: [(level: UInt8, count: Int32)] = []
+/// Counts how many calls have each value. Nearly always all have the same one, which takes no array.
+struct Tally<Value: Equatable & Sendable>: Sendable {
+    private var value: Value?
+    private var times: Int32 = 0
+    private var others: [(value: Value, times: Int32)] = []
 
-    var highest: UInt8 { others.reduce(level) { max($0, $1.level) } }
+    var count: Int32 { others.reduce(times) { $0 + $1.times } }
+    var isEmpty: Bool { times == 0 }
 
-    mutating func add(_ level: UInt8) {
-        if count == 0 || level == self.level {
-            self.level = level
-            count += 1
-        } else if let place = others.firstIndex(where: { $0.level == level }) {
-            others[place].count += 1
+    func reduce<Result>(into initial: Result, _ add: (inout Result, Value) -> Void) -> Result {
+        guard let value else { return initial }
+        var result = initial
+        add(&result, value)
+        for other in others { add(&result, other.value) }
+        return result
+    }
+
+    mutating func add(_ new: Value) {
+        if times == 0 || new == value {
+            value = new
+            times += 1
+        } else if let place = others.firstIndex(where: { $0.value == new }) {
+            others[place].times += 1
         } else {
-            others.append((level, 1))
+            others.append((new, 1))
         }
     }
 
-    mutating func remove(_ level: UInt8) {
-        if level == self.level {
-            count -= 1
-            if count == 0 { (self.level, count) = others.popLast() ?? (0, 0) }
-        } else if let place = others.firstIndex(where: { $0.level == level }) {
-            others[place].count -= 1
-            if others[place].count == 0 { others.remove(at: place) }
+    mutating func remove(_ old: Value) {
+        if old == value {
+            times -= 1
+            guard times == 0 else { return }
+            let next = others.popLast()
+            (value, times) = (next?.value, next?.times ?? 0)
+        } else if let place = others.firstIndex(where: { $0.value == old }) {
+            others[place].times -= 1
+            if others[place].times == 0 { others.remove(at: place) }
         }
     }
 }

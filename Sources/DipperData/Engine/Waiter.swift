@@ -7,20 +7,28 @@ final class Waiter: WaitingCall {
     let isRevalidation: Bool
     var reads = false
     private(set) var fetches = false
+    private var isGivenUp = false
     var wishes: FetchDemand.Wishes = []
     var fetch: Fetch?
     fileprivate var next: Waiter?
     fileprivate var previous: Waiter?
     private(set) var knownLimits: Limits?
-    /// Is shown the bytes received so far.
-    private(set) var viewer: (@Sendable (Data) -> Void)?
-    /// Whether the viewer is shown bytes more often than a person would look.
-    private(set) var isImpatient = false
+    private(set) var viewer: Viewer?
     /// `nil` after the end.
     private var caller: (any BytesCaller)?
     /// The right to keep the answer that the call has come with.
     private var claim: Claim?
-    private var isGivenUp = false
+
+    /// Is shown the bytes received so far.
+    final class Viewer: Sendable {
+        let view: @Sendable (Data) -> Void
+        /// Whether bytes are shown more often than a person would look.
+        let isImpatient: Bool
+
+        init(_ view: @escaping @Sendable (Data) -> Void, isImpatient: Bool) {
+            (self.view, self.isImpatient) = (view, isImpatient)
+        }
+    }
 
     /// The part that only calls with a time limit or with failures have.
     @Loop
@@ -117,7 +125,7 @@ final class Waiter: WaitingCall {
 
     func watchBytes(isImpatient: Bool = false, _ body: @escaping @Sendable (Data) -> Void) {
         if isOver { return }
-        (viewer, self.isImpatient) = (body, isImpatient)
+        viewer = Viewer(body, isImpatient: isImpatient)
         fetch?.want(.bytes, for: self)
     }
 

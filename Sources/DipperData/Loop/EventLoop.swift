@@ -89,6 +89,8 @@ private final class EventLoop: SerialExecutor {
     /// The messages that the loop's own thread has posted, then those of others.
     @Loop private var messages: [Message] = []
     @Loop private var delivered: [Message] = []
+    /// A list of more messages gives its memory back.
+    private static let mostKept = 1_024
     @Loop private var lastSeat: UInt32 = 0
 
     // MARK: Any thread
@@ -159,7 +161,7 @@ private final class EventLoop: SerialExecutor {
             let isIdle = inbox.withLock { inbox in
                 if messages.isEmpty { swap(&inbox.messages, &messages) }
                 messages += inbox.messages
-                inbox.messages.removeAll(keepingCapacity: true)
+                inbox.messages.removeAll(keepingCapacity: inbox.messages.count <= Self.mostKept)
                 inbox.isAsleep = messages.isEmpty && awake.isEmpty
                 return inbox.isAsleep
             }
@@ -193,7 +195,7 @@ private final class EventLoop: SerialExecutor {
             for message in delivered {
                 if let client = message.client { client.take(message.body) } else { message.body() }
             }
-            delivered.removeAll(keepingCapacity: true)
+            delivered.removeAll(keepingCapacity: delivered.count <= Self.mostKept)
         }
     }
 

@@ -321,7 +321,12 @@ private struct WorkQueue {
     }
 
     @discardableResult
-    mutating func remove(_ id: Int) -> Waiting? { waiting.removeValue(forKey: id) }
+    mutating func remove(_ id: Int) -> Waiting? {
+        let removed = waiting.removeValue(forKey: id)
+        // A queue that was long gives its memory back.
+        if waiting.isEmpty, waiting.capacity > 1_024 { (waiting, heap) = ([:], Heap()) }
+        return removed
+    }
 
     mutating func first(downTo lowest: Workers.Rank) -> (id: Int, work: Waiting)? {
         while let first = heap.min {

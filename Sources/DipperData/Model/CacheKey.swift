@@ -181,11 +181,13 @@ public struct CacheKey: Sendable, Hashable, RedactedStringConvertible, Expressib
 
 /// The SipHash-2-4 of a text, with 128 bits. Its key is random in each process, so nobody can choose texts that have one
 /// hash, and keys with one hash are equal: a comparison of texts would wait for memory longer than the rest of a hit.
-struct KeyHash: Sendable, Equatable {
+struct KeyHash: Sendable, Hashable {
     private static let key = (UInt64.random(in: .min ... .max), UInt64.random(in: .min ... .max))
 
     let first: UInt64
     let second: UInt64
+
+    func hash(into hasher: inout Hasher) { hasher.combine(first) }
 
     init(_ text: String) {
         var text = text

@@ -19,9 +19,10 @@ package final class RemovalHistory: Sendable {
 
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
-    private let claims = Mutex<[CacheKey: [Claim.Losses]]>([:])
-    /// The claims of work that asks another URL than that of its key, by their numbers: few.
-    private let elsewhere = RareTable<UInt64, (losses: Claim.Losses, address: String)>()
+    private let claims = Mutex(ClaimTable())
+    /// The claims of work that asks another URL than that of its key, by their numbers: few. Each leaves the table
+    /// before it is freed.
+    private let elsewhere = RareTable<UInt64, (claim: Unmanaged<Claim>, address: String)>()
     /// The number of the latest claim of all stores, by which the order of claims is known.
     private static let latest = Atomic<UInt64>(0)
 
@@ -46,24 +47,20 @@ package final class RemovalHistory: Sendable {
         let number = Self.latest.add(1, ordering: .relaxed).newValue
         let claim = Claim(key, url, self, outer, number, isAddition: isAddition)
         claims.withLock { claims in
-            if isReplacing { for losses in claims.removeValue(forKey: key) ?? [] { losses.add(.max) } }
-            claim.losses.place.store(claims[key]?.count ?? 0, ordering: .relaxed)
-            claims[key, default: []].append(claim.losses)
+            if isReplacing { claims.removeAll(of: key) { $0.revoke() } }
+            claims.add(claim)
         }
         return claim
     }
 
     func end(_ claim: Claim) {
-        claims.withLock { claims in
-            claims[claim.key]?.remove(claim.losses)
-            if claims[claim.key]?.isEmpty == true { claims[claim.key] = nil }
-        }
-        elsewhere.remove { _ in [claim.losses.number] }
+        claims.withLock { $0.remove(claim) }
+        elsewhere.remove { _ in [claim.number] }
     }
 
     /// Notes the URL that the work of a claim asks from now on.
-    func note(_ address: String, of losses: Claim.Losses) {
-        elsewhere.change { $0[losses.number] = (losses, address) }
+    func note(_ address: String, of claim: Claim) {
+        elsewhere.change { $0[claim.number] = (.passUnretained(claim), address) }
     }
 
     func clear() {
@@ -73,22 +70,18 @@ package final class RemovalHistory: Sendable {
     }
 
     func revoke(from tiers: CacheTiers) {
-        claims.withLock { claims in
-            for losses in claims.values.joined() { losses.add(tiers.rawValue) }
-        }
+        claims.withLock { $0.forEach { $0.lose(tiers.rawValue) } }
     }
 
     /// Takes time by the number of claims.
     func removeAll(of address: String, from tiers: CacheTiers) {
         claims.withLock { claims in
-            for (key, all) in claims {
-                for losses in all where key.isOf(address) || losses.url?.isOf(address) == true {
-                    losses.add(tiers.rawValue)
-                }
-            }
+            claims.forEach { if $0.isOf(address) { $0.lose(tiers.rawValue) } }
         }
         elsewhere.change { elsewhere in
-            for (losses, asked) in elsewhere.values where asked == address { losses.add(tiers.rawValue) }
+            for (claim, asked) in elsewhere.values where asked == address {
+                claim._withUnsafeGuaranteedRef { $0.lose(tiers.rawValue) }
+            }
         }
     }
 
@@ -97,14 +90,12 @@ package final class RemovalHistory: Sendable {
     func replace(_ key: CacheKey, by claim: Claim) {
         claims.withLock { claims in
             if claim.isRevoked { return }
-            for losses in claims[key] ?? [] where losses !== claim.losses { losses.add(.max) }
+            claims.forEach(of: key) { if $0 !== claim { $0.revoke() } }
         }
     }
 
     func remove(_ key: CacheKey, from tiers: CacheTiers) {
-        claims.withLock { claims in
-            for losses in claims[key] ?? [] { losses.add(tiers.rawValue) }
-        }
+        claims.withLock { $0.forEach(of: key) { $0.lose(tiers.rawValue) } }
     }
 
     /// Records that an entry is being kept: what was asked for before it comes too late.
@@ -114,9 +105,9 @@ package final class RemovalHistory: Sendable {
     func supersede(_ key: CacheKey, by claim: Claim? = nil, isLatest: Bool = false) -> Bool {
         claims.withLock { claims in
             guard claim?.maySupersede(isLatest: isLatest) != false else { return false }
-            let number = claim?.losses.number ?? .max
-            for losses in claims[key] ?? [] where losses.number <= number && !(isLatest && losses.isOfAddition) {
-                losses.add(Claim.Losses.superseded)
+            let number = claim?.number ?? .max
+            claims.forEach(of: key) { other in
+                if other.number <= number, !(isLatest && other.isOfAddition) { other.lose(Claim.superseded) }
             }
             return true
         }
@@ -162,15 +153,5 @@ struct RecentRemovals: Sendable {
 
     private static func name(of key: CacheKey) -> Substring {
         Substring(key.string.utf8.prefix { $0 != UInt8(ascii: "\n") })
-    }
-}
-
-extension [Claim.Losses] {
-    fileprivate mutating func remove(_ losses: Claim.Losses) {
-        let place = losses.place.load(ordering: .relaxed)
-        guard indices.contains(place), self[place] === losses else { return }
-        swapAt(place, count - 1)
-        self[place].place.store(place, ordering: .relaxed)
-        removeLast()
     }
 }

@@ -78,3 +78,30 @@ package struct Deque<Element>: RandomAccessCollection, ExpressibleByArrayLiteral
 }
 
 extension Deque: Sendable where Element: Sendable {}
+
+/// An array whose first element takes no memory of its own.
+struct ArrayOfFew<Element>: RandomAccessCollection, MutableCollection {
+    private var first: Element?
+    private var others: [Element] = []
+
+    var startIndex: Int { 0 }
+    var endIndex: Int { first == nil ? 0 : 1 + others.count }
+
+    subscript(index: Int) -> Element {
+        get {
+            if index > 0 { return others[index - 1] }
+            guard index == 0, let first else { preconditionFailure("index out of range") }
+            return first
+        }
+        set {
+            precondition(indices.contains(index), "index out of range")
+            if index > 0 { others[index - 1] = newValue } else { first = newValue }
+        }
+    }
+
+    mutating func append(_ element: Element) {
+        if first == nil { first = element } else { others.append(element) }
+    }
+}
+
+extension ArrayOfFew: Sendable where Element: Sendable {}
