@@ -31,7 +31,8 @@ GTK_TEST_PACKAGES := $(GALLERY_TEST_PACKAGES) at-spi2-core dbus python3-gi gir1.
 # gdb shows the stacks of tests that hang.
 TEST_PACKAGES := nginx-light openssl curl ca-certificates iproute2 ffmpeg python3 gdb
 BENCH_PACKAGES := $(TEST_PACKAGES) gcc libc6-dev python3-venv e2fsprogs chromium strace \
-	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev python3-dev zlib1g-dev libhiredis-dev redis-server wrk
+	libjpeg-dev libpng-dev libgdk-pixbuf-2.0-dev libvips-dev python3-dev zlib1g-dev libhiredis-dev redis-server wrk \
+	libheif-examples heif-thumbnailer libjxl-tools
 
 # Hundreds of tests at once would exceed their time limits on two cores.
 AT_ONCE := 16
@@ -341,7 +342,9 @@ bench-quick: deps-test ## measure the most important ratios in two minutes, besi
 	cd Benchmarks && .build/release/dipper-bench --quick
 
 bench: deps-bench ## compare speed with other libraries and programs, and write Benchmarks/RESULTS.md
+	$(call install,$(TRAIT_PACKAGES))
 	$(BENCH_BUILD)
+	$(BUILD) $(ALL_TRAITS) -c release --product dipper
 	cd Benchmarks/peers/AsyncHTTPClient && $(BUILD) -c release
 	$(SERVER_BUILD) -c release --product ImageServer
 	$(call ENTER,Benchmarks/SharingBench) && $(BUILD) -c release

@@ -51,7 +51,10 @@ extension ImageCache {
         var type: Int32 = 0
         var size = socklen_t(MemoryLayout<Int32>.size)
         let isSocket = getsockopt(DecoderProcess.socketNumber, SOL_SOCKET, SO_TYPE, &type, &size) == 0
-        if isSocket, type == Int32(SOCK_SEQPACKET.rawValue) { DecoderLoop(codecs).run() }
+        guard isSocket, type == Int32(SOCK_SEQPACKET.rawValue) else { return }
+        guard let memory = try? SharedMemory(DecoderProcess.memoryNumber) else { _exit(1) }
+        close(DecoderProcess.memoryNumber)
+        DecoderLoop(codecs, memory).run()
     }
 }
 
@@ -115,12 +118,16 @@ private final class DecoderLoop: Sendable {
     private static let mostAnimations = 64
 
     private let codecs: CodecRegistry
+    private let memory: SharedMemory
     private let socket = DecoderProcess.socketNumber
     private let isCancelled = Atomic(false)
     /// The animations that the program has closed during a decode.
     private let closed = Mutex<[Int]>([])
 
-    init(_ codecs: CodecRegistry) { self.codecs = codecs }
+    init(_ codecs: CodecRegistry, _ memory: consuming SharedMemory) {
+        self.codecs = codecs
+        self.memory = memory
+    }
 
     func run() -> Never {
         // What reads files when it is first used is used before the wall stands.
@@ -191,17 +198,20 @@ private final class DecoderLoop: Sendable {
         guard let decoder = codecs.decoder(named: request.decoder) else {
             throw .unsupportedFormat.with(detail: "there is no decoder \(request.decoder)")
         }
+        // Files come in this order, but not if the shared memory is enough.
+        let hasPixels = request.mostBytes > SharedMemory.part
+        let (pixels, encoded) = hasPixels ? (files[0], files[1]) : (-1, files[0])
         if request.operation == .decode {
-            let data = try file(files[1], request.fileSize)
+            let data = try file(encoded, request.fileSize)
             if !animations.isEmpty { makeRoom(memory(of: data, decoder, options), options.limits, &animations) }
-            return try picture(decoder.decode(data, options), request, in: files[0])
+            return try picture(decoder.decode(data, options), request, in: pixels)
         }
         var animation: Animation
         if let index = animations.firstIndex(where: { $0.number == request.session }) {
             animation = animations.remove(at: index)
         } else {
-            guard files[1] >= 0 else { return .needsFile }
-            let data = try file(files[1], request.fileSize)
+            guard request.bringsFile else { return .needsFile }
+            let data = try file(encoded, request.fileSize)
             let memory = memory(of: data, decoder, options)
             makeRoom(memory, options.limits, &animations)
             guard let frames = try decoder.frames(of: data, options) else { return .end }
@@ -216,7 +226,7 @@ private final class DecoderLoop: Sendable {
         while let frame = try animation.frames.next() {
             animation.position += 1
             if animation.position > request.frame {
-                return try picture(frame.image, request, in: files[0], duration: frame.duration)
+                return try picture(frame.image, request, in: pixels, duration: frame.duration)
             }
         }
         return .end
@@ -238,9 +248,11 @@ private final class DecoderLoop: Sendable {
         animations.removeFirst(animations.count - kept.count)
     }
 
-    /// Maps the encoded file, which the program has sealed.
+    /// Returns the encoded file: a copy from the shared memory, which the next request changes, or mapped if the program has
+    /// sealed one.
     private func file(_ file: Int32, _ size: Int) throws(DipperError) -> Data {
         guard size > 0 else { return Data() }
+        if size <= SharedMemory.part { return Data(bytes: memory.file, count: size) }
         guard let start = mmap(nil, size, PROT_READ, MAP_PRIVATE, file, 0), start != MAP_FAILED else {
             throw PixelMemory.noMemory
         }
@@ -254,10 +266,16 @@ private final class DecoderLoop: Sendable {
             throw .undecodable.with(detail: "\(image.size) pixels, which is more than was asked for")
         }
         let length = image.width * 4
+        let isShared = length * image.height <= SharedMemory.part
         let isDense = image.rowStride == length
         for y in 0..<(isDense ? 1 : image.height) {
             let rows = UnsafeRawBufferPointer(start: image.row(y), count: isDense ? length * image.height : length)
-            guard SharedFile.write(rows, at: y * length, to: file) else { throw PixelMemory.noMemory }
+            if isShared {
+                UnsafeMutableRawBufferPointer(start: memory.pixels + y * length, count: rows.count).copyMemory(
+                    from: rows)
+            } else if !SharedFile.write(rows, at: y * length, to: file) {
+                throw PixelMemory.noMemory
+            }
         }
         return .picture(
             DecoderReply.Picture(

@@ -72,6 +72,17 @@ int dipper_shared_file(const char *name) {
     return file < 0 && errno == EINVAL ? memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING) : file;
 }
 
+int dipper_shared_memory(const char *name, size_t length) {
+    int file = dipper_shared_file(name);
+    if (file < 0) return -1;
+    if (ftruncate(file, (off_t)length) == 0
+        && fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) return file;
+    int error = errno;
+    close(file);
+    errno = error;
+    return -1;
+}
+
 int dipper_seal(int file) {
     return fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
 }

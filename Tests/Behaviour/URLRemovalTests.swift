@@ -232,6 +232,25 @@ struct URLRemovalTests {
         await test.expectEmpty()
     }
 
+    @Test("nor are pictures of newer bytes that come after a redirect", arguments: [a, target])
+    func redirectedRenewal(removed: URL) async throws {
+        let test = TestImageCache()
+        let request = ImageRequest(Self.a)
+        let (task, first) = try await test.begin(request)
+        first.finish(
+            with: try Image.sample().png, headers: ["Cache-Control": "max-age=60, stale-while-revalidate=600"])
+        _ = try await task.value
+        test.date.advance(by: 100)
+        let revalidation = try #require(try await test.cache.getImage(request).response.revalidation)
+        let transfer = try await redirect(test.transport.nextTransfer(), in: test.transport)
+        test.cache.removeImage(for: removed)
+        let newer = Image.sample(seed: 66)
+        transfer.finish(with: try newer.png)
+        #expect(try await revalidation.value.pixels == newer.pixels)
+        await test.cache.idle()
+        #expect(test.cache.readImage(for: Self.a)?.pixels != newer.pixels)
+    }
+
     @Test("an answer after a redirect, of an alternative or of a provider that is not written yet stays unwritten")
     func redirectedUnwritten() async throws {
         let test = TestCache(folder: TemporaryFolder())

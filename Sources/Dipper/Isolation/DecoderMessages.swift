@@ -41,7 +41,8 @@ struct DecoderPacket: Equatable {
 /// A message of the program to a helper.
 struct DecoderRequest {
     enum Operation: Int {
-        /// Decode a picture. With the request come a file for the pixels and the encoded file.
+        /// Decode a picture. What is larger than its part of the shared memory comes as a file: first an empty one for the
+        /// pixels, then the encoded one.
         case decode = 1
         /// Decode one frame of an animation, as `decode`; the encoded file may be missing if the helper has it already.
         case frame
@@ -60,6 +61,8 @@ struct DecoderRequest {
     var fileSize = 0
     /// The most bytes that the pixels of the answer may have; see ``DecodeOptions/mostBytes(ofStored:)``.
     var mostBytes = 0
+    /// Whether the encoded file comes with the request.
+    var bringsFile = false
     /// The name of the decoder, which the program has chosen by the file's first bytes.
     var decoder = ""
     var options = DecodeOptions()
@@ -81,7 +84,7 @@ struct DecoderRequest {
         options.limits.pixels = numbers[11]
         options.limits.frames = numbers[12]
         options.limits.bytes = numbers[13]
-        (mostBytes, decoder) = (numbers[14], packet.text)
+        (mostBytes, bringsFile, decoder) = (numbers[14], numbers[15] == 1, packet.text)
         // Behind the wall there are no other threads.
         options.threads = 1
     }
@@ -94,7 +97,7 @@ struct DecoderRequest {
                 operation.rawValue, session, frame, fileSize, mode, target?.size.width ?? 0, target?.size.height ?? 0,
                 target?.allowsUpscaling == true ? 1 : 0, Int(Int64(bitPattern: options.scale.bitPattern)),
                 options.firstFrameOnly ? 1 : 0, options.allowsPartial ? 1 : 0, limits.pixels, limits.frames,
-                limits.bytes, mostBytes,
+                limits.bytes, mostBytes, bringsFile ? 1 : 0,
             ], text: decoder)
     }
 }
@@ -182,7 +185,7 @@ enum DecoderReply {
 /// The first message of a helper, when its wall stands.
 struct DecoderGreeting: Equatable {
     /// Changes with the messages.
-    static let version = 2
+    static let version = 4
 
     /// The types of the decoders.
     let decoders: Set<String>

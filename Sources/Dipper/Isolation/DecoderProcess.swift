@@ -9,6 +9,7 @@ final class DecoderProcess: Sendable {
     /// The descriptors of a helper.
     static let socketNumber: Int32 = 3
     static let lifelineNumber: Int32 = 4
+    static let memoryNumber: Int32 = 5
     /// In bytes, beside what the limits of a decode allow: the addresses of the program and its libraries.
     private static let ownAddresses = 1 << 30
     /// The signals by which a process ends because of what it does itself. Others come from outside: from a user, or from
@@ -24,6 +25,7 @@ final class DecoderProcess: Sendable {
     private let socket: OwnedDescriptor
     /// The helper ends when it is closed, so with this program.
     private let lifeline: OwnedDescriptor
+    private let memory: SharedMemory
     private let isGone = Atomic(false)
     private let pictures = Atomic(0)
     private let lastFault = Mutex(Fault.nobody)
@@ -40,7 +42,9 @@ final class DecoderProcess: Sendable {
         let sockets = try OwnedDescriptor.Pipe(dipper_socket_pair, "a socket")
         let libraries = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"].map { "LD_LIBRARY_PATH=\($0)" }
         let environment = ["\(Self.variable)=1", libraries].compactMap(\.self)
-        let files = [-1, -1, -1, sockets.writing.number, pipe.reading.number]
+        let shared = try SharedMemory.makeFile()
+        let memory = try SharedMemory(shared.number)
+        let files = [-1, -1, -1, sockets.writing.number, pipe.reading.number, shared.number]
         var id = pid_t()
         let error = OwnedDescriptor.spawn(&id, program, ["dipper-decoder", program], environment, files)
         guard error == 0 else {
@@ -49,6 +53,7 @@ final class DecoderProcess: Sendable {
         (self.program, self.id, handle) = (program, id, dipper_process(id))
         socket = sockets.reading
         lifeline = pipe.writing
+        self.memory = memory
         // Other code has waited for its end.
         if handle == -2 { isGone.store(true, ordering: .releasing) }
     }
@@ -116,14 +121,17 @@ final class DecoderProcess: Sendable {
     func ask(
         _ request: DecoderRequest, _ data: Data?
     ) throws(DipperError) -> (reply: DecoderReply, pixels: PixelStorage?) {
-        let pixels = try SharedFile()
-        let used = processorTime
-        if let data {
-            let file = try SharedFile(data)
-            try send(request, [pixels.file.number, file.file.number], used)
-        } else {
-            try send(request, [pixels.file.number], used)
+        var request = request
+        request.bringsFile = data != nil
+        let pixels = request.mostBytes > SharedMemory.part ? try SharedFile() : nil
+        var file: SharedFile?
+        if let data, data.count > SharedMemory.part {
+            file = try SharedFile(data)
+        } else if let data {
+            data.copyBytes(to: memory.file.assumingMemoryBound(to: UInt8.self), count: data.count)
         }
+        let used = processorTime
+        try send(request, [pixels, file].compactMap { $0?.file.number }, used)
         let packet = try receive(within: request.options.limits.time, used, request.options.isCancelled)
         var limits = request.options.limits
         limits.bytes = request.mostBytes
@@ -131,7 +139,14 @@ final class DecoderProcess: Sendable {
             throw failure(.file, "the helper's answer cannot be true")
         }
         guard case .picture(let picture) = reply else { return (reply, nil) }
-        guard let storage = try pixels.pixels(picture.size.byteCount()) else {
+        let byteCount = try picture.size.byteCount()
+        // To copy so little takes less than to seal what another processor has just written.
+        if byteCount <= SharedMemory.part {
+            let storage = try PixelStorage(byteCount: byteCount)
+            storage.base.copyMemory(from: memory.pixels, byteCount: byteCount)
+            return (reply, storage)
+        }
+        guard let storage = try pixels?.pixels(byteCount) else {
             throw failure(.file, "the helper keeps access to the pixels")
         }
         return (reply, storage)

@@ -1,8 +1,32 @@
 import Foundation
 import ProcessShims
 
+/// Memory that the program and one helper share as long as the helper lives: what is small needs no file of its own.
+struct SharedMemory: ~Copyable, Sendable {
+    /// The length, in bytes, of the part for the encoded file, which the program writes, and of that for the pixels, which
+    /// the helper writes.
+    static let part = 1 << 20
+    private let address: UInt
+
+    /// Maps the memory's file.
+    init(_ file: Int32) throws(DipperError) {
+        let start = mmap(nil, 2 * Self.part, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+        guard let start, start != MAP_FAILED else { throw PixelMemory.noMemory }
+        address = UInt(bitPattern: start)
+    }
+
+    deinit { munmap(file, 2 * Self.part) }
+
+    var file: UnsafeMutableRawPointer { UnsafeMutableRawPointer(bitPattern: address).unsafelyUnwrapped }
+    var pixels: UnsafeMutableRawPointer { file + Self.part }
+
+    static func makeFile() throws(DipperError) -> OwnedDescriptor {
+        try OwnedDescriptor(dipper_shared_memory("dipper decoder", 2 * part), for: "shared memory")
+    }
+}
+
 /// A file in memory that the program and a helper share.
-struct SharedFile: ~Copyable {
+final class SharedFile: Sendable {
     let file: OwnedDescriptor
 
     // Whoever keeps access to the file can fill it no more.
@@ -34,17 +58,9 @@ struct SharedFile: ~Copyable {
         return true
     }
 
-    /// In bytes. To seal what another processor has just written takes longer than to copy so little, and the kernel limits
-    /// the number of mappings.
-    static let mostCopied = 1 << 20
-
     /// Returns the pixels that a helper has written; `nil` if they are too few or too many, or the helper still could
     /// change them.
     func pixels(_ byteCount: Int) throws(DipperError) -> PixelStorage? {
-        if byteCount <= Self.mostCopied {
-            let storage = try PixelStorage(byteCount: byteCount)
-            return pread(file.number, storage.base, byteCount, 0) == byteCount ? storage : nil
-        }
         var status = stat()
         // The length counts only when nobody can change it any more. A mapped part keeps the whole file in memory.
         guard dipper_seal(file.number) == 0, fstat(file.number, &status) == 0, Int(status.st_size) == byteCount else {

@@ -40,6 +40,9 @@ final class Waiter: WaitingCall {
         var patience: Engine.TimerID?
         /// The fetch that has answered the call.
         var past: Fetch?
+        /// The URL that is asked in place of the key's, and who else wants to know it.
+        fileprivate var address: String?
+        fileprivate var followers: [any BytesCaller] = []
     }
 
     nonisolated init(_ caller: some BytesCaller, _ claim: Claim? = nil, isRevalidation: Bool = false, in engine: Engine)
@@ -104,7 +107,17 @@ final class Waiter: WaitingCall {
     func ask(_ address: String) {
         claim?.ask(address)
         caller?.asks(address)
+        limits.address = address
+        for follower in limits.followers { follower.asks(address) }
     }
+
+    /// Tells another caller, too, which URL is asked in place of the key's.
+    func follow(_ follower: some BytesCaller) {
+        if isOver { return }
+        limits.followers.append(follower)
+        if let address = limits.address { follower.asks(address) }
+    }
+
     var eventID: CacheEvent.ID? { caller?.eventID }
     var wantsProgress: Bool { caller?.wantsProgress == true }
 
@@ -127,6 +140,7 @@ final class Waiter: WaitingCall {
     ) {
         guard let caller = exchange(&caller, with: nil) else { return }
         (viewer, claim) = (nil, nil)
+        knownLimits?.followers = []
         caller.detach(in: want.queue, attempts: attempts)
         caller.finish(result, kept: place ?? call.key, write, in: engine)
     }

@@ -139,6 +139,7 @@ extension BytesWork {
         } else if let followed {
             progress = followed.latestProgress
             followed.follow { event, _ in self.heard(event, from: followed) }
+            followed.waiter?.follow(self)
         } else {
             begin(in: engine, claim)
         }

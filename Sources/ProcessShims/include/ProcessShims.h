@@ -72,6 +72,9 @@ int dipper_socket_pair(int ends[2]);
 /* Creates an empty file that is in memory only, and that can be sealed. Only /proc shows the name. */
 int dipper_shared_file(const char *name);
 
+/* The same with zeros up to a length that nobody can change. */
+int dipper_shared_memory(const char *name, size_t length);
+
 /* Forbids everybody, for good, to change the bytes or the length of a file. Fails with EBUSY if a process has mapped the
    file for writing. */
 int dipper_seal(int file);

@@ -59,8 +59,9 @@ struct Helpers {
 
     @Test("may answer with no more than the size that is asked for")
     func bound() throws {
-        let helpers = try Helpers { $0.target = TargetSize(width: 10, height: 10) }
-        // A decoder that ignores the target, and one that fills the file itself.
+        // A decoder that ignores the target, and one that fills the file itself, which is there for large pictures.
+        #expect(try Helpers { $0.target = TargetSize(width: 10, height: 10) }.attack("large") == .undecodable)
+        let helpers = try Helpers { $0.target = TargetSize(width: 600, height: 600) }
         #expect(helpers.attack("large") == .undecodable)
         let error = helpers.attack("fill")
         #expect(error == .decoderFailed && error?.detail == "the helper was ended by signal \(SIGXFSZ)")
@@ -235,6 +236,19 @@ struct Helpers {
         let used = try all.map { try next($0).helper }
         for (frames, helper) in zip(all, used) { #expect(try next(frames) == (helper, 1)) }
         #expect(Set(used).count == 2 && Set(used).allSatisfy { helper in used.count { $0 == helper } == 2 })
+    }
+
+    @Test("decode other files between the frames of an animation")
+    func between() throws {
+        let data = try Pictures.data("apng/keep-over.png")
+        let other = try Pictures.data("png/rgb8.png")
+        let expected = try #require(try Image(data: data).animation).makeFrameDecoder().rest()
+        let helpers = try Helpers { $0.threads = 1 }
+        let frames = try #require(try helpers.decode(data).animation).makeFrameDecoder()
+        for frame in expected {
+            _ = try helpers.decode(other)
+            #expect(try frames.next()?.image.pixels == frame.image.pixels)
+        }
     }
 
     @Test("forget first the animations that were not used for longest")

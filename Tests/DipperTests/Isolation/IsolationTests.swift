@@ -99,7 +99,7 @@ import Testing
     func handedOver() throws {
         let helpers = try Helpers()
         let large = try helpers.decode(Data("HOSTILE large".utf8))
-        #expect(large.byteCount > SharedFile.mostCopied && large.pixels.allSatisfy { $0 == 0 })
+        #expect(large.byteCount > SharedMemory.part && large.pixels.allSatisfy { $0 == 0 })
         let kept = helpers.attack("keepLarge")
         #expect(kept == .decoderFailed && kept?.detail == "the helper keeps access to the pixels")
         // The helper has the file, and not what is copied from it.
@@ -109,7 +109,7 @@ import Testing
 
     @Test("come in files of just their length, which nobody fills afterwards")
     func lengths() throws {
-        let bytes = [UInt8](repeating: 7, count: 2 * SharedFile.mostCopied)
+        let bytes = [UInt8](repeating: 7, count: 2 * SharedMemory.part)
         func file() throws -> SharedFile {
             let file = try SharedFile()
             try #require(bytes.withUnsafeBytes { SharedFile.write($0, at: 0, to: file.file.number) })

@@ -44,12 +44,13 @@ struct IsolationChild: AsyncParsableCommand {
     /// Seconds, wrong results, and descriptors, processes and MB that are left.
     private func decodeMany(_ data: Data) throws -> [Double] {
         let expected = try CodecRegistry.bench.decode(data)
+        let before = try Self.left
         let files = (0..<count).map { crashes && $0 % 10 == 0 ? Data("CRASH \($0)".utf8) : data }
         // The first crash may begin what stays.
         for file in [data, Data("CRASH first".utf8), data] {
             keep(try? CodecRegistry.bench.decode(file, Self.options()))
         }
-        let before = try Self.left
+        let memory = try Machine.memory("VmRSS")
         var wrong = 0
         let time = seconds {
             for (index, file) in files.enumerated() {
@@ -62,14 +63,16 @@ struct IsolationChild: AsyncParsableCommand {
                 }
             }
         }
-        let after = try Self.left
-        return [time, Double(wrong)] + zip(after, before).map { $0 - $1 }
+        let more = try Machine.memory("VmRSS") - memory
+        // Helpers end after half a minute without work.
+        for _ in 0..<90 where !Self.children.isEmpty { Thread.sleep(forTimeInterval: 0.5) }
+        return [time, Double(wrong)] + zip(try Self.left, before).map { $0 - $1 } + [more]
     }
 
     private static var left: [Double] {
         get throws {
             let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
-            return [Double(descriptors), Double(children.count), try Machine.memory("VmRSS")]
+            return [Double(descriptors), Double(children.count)]
         }
     }
 

@@ -105,7 +105,8 @@ struct Isolating: Comparison {
         let (plain, crashing) = (try run([]), try run(["--crashes"]))
         var table = Table(
             "10,000 decodes, of which every tenth kills its helper",
-            says: "A program decodes one picture after the other; what is wrong or left at the end.",
+            says:
+                "A program decodes one picture after the other; what is wrong, and what is left when the helpers have ended, half a minute later.",
             header: ["", "no crash", "every tenth"],
             rows: zip(
                 ["seconds", "wrong results", "descriptors left", "processes left", "memory left, MB"],

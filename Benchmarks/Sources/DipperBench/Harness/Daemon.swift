@@ -21,9 +21,9 @@ final class Daemon {
             let children = try? String(
                 contentsOfFile: "/proc/\(identifier)/task/\(identifier)/children", encoding: .utf8)
             kill(identifier, SIGTERM)
-            process.waitUntilExit()
-            // Those of thumbor do not end with it.
+            // Those of thumbor do not end with it, and the wait would be for them as well.
             for child in (children ?? "").split(separator: " ") { Int32(child).map { _ = kill($0, SIGTERM) } }
+            process.waitUntilExit()
         }
         for _ in 0..<500 where !Self.accepts(port) && process.isRunning { try await Task.sleep(for: .milliseconds(20)) }
         guard Self.accepts(port) else {

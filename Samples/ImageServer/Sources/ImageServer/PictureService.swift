@@ -52,10 +52,10 @@ final class PictureService: Service {
 
     // MARK: Pictures
 
-    func picture(_ query: PictureQuery, as format: ImageFormat) async throws(Refusal) -> Picture {
-        let request = request(for: query, format)
+    func picture(_ path: KnownPaths.Path, as format: ImageFormat) async throws(Refusal) -> Picture {
+        let query = path.query
         // The key of a picture is the key of its file.
-        let key = cache.imageKey(for: request)
+        let key = path.key(format) { cache.imageKey(for: request(for: query, format)) }
         let old = await kept(key)
         if let old, old.isFresh { return Picture(old, format, old.source) }
         guard begin(key, query.host) else {
@@ -65,7 +65,7 @@ final class PictureService: Service {
         defer { end(key, query.host) }
         do {
             // If the client goes away the call goes on: the next client finds the picture.
-            let response = try await cache.getImage(request).response
+            let response = try await cache.getImage(request(for: query, format)).response
             if let kept = await kept(key) { return Picture(kept, format, response.source) }
             // The server of the source lets nobody keep the picture, or the disk is full.
             let (image, options) = (response.image, EncodeOptions(quality: query.encodingQuality))

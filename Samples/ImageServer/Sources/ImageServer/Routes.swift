@@ -16,6 +16,11 @@ struct Routes: Sendable {
     let signer: Signer
     let limits: PictureQuery.Limits
     let logger: Logger
+    private let known = KnownPaths()
+
+    init(service: PictureService, signer: Signer, limits: PictureQuery.Limits, logger: Logger) {
+        (self.service, self.signer, self.limits, self.logger) = (service, signer, limits, logger)
+    }
 
     /// The most paths in one request to prefetch, and the most bytes.
     private static let mostPaths = 1_000
@@ -53,9 +58,10 @@ struct Routes: Sendable {
         var asked: PictureQuery?
         var response: Response
         do throws(Refusal) {
-            let query = try query(signed: path)
+            let known = try known.path(path) { path throws(Refusal) in try query(signed: path) }
+            let query = known.query
             asked = query
-            let picture = try await service.picture(query, as: query.format(for: request.headers[.accept], limits))
+            let picture = try await service.picture(known, as: query.format(for: request.headers[.accept], limits))
             source = picture.source.rawValue
             response = answer(picture, to: request, on: eventLoop)
             // Caches in between keep one answer for each `Accept`.

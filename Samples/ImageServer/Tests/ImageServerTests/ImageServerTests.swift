@@ -224,7 +224,7 @@ struct ImageServerTests {
         let query = try PictureQuery("fit:10x10/\(origin.url)/held", PictureQuery.Limits())
         let service = server.server.service
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for _ in 0..<300 { group.addTask { _ = try await service.picture(query, as: .jpeg) } }
+            for _ in 0..<300 { group.addTask { _ = try await service.picture(KnownPaths.Path(query), as: .jpeg) } }
             await origin.waitForHeld(1)
             #expect(try await server.get("fit:10x10/\(origin.url)/picture/1").status == 503)
             #expect(try await server.get("fit:10x10/\(origin.otherURL)/picture/1").status == 200)
@@ -395,7 +395,7 @@ struct ImageServerTests {
         let (origin, folder) = (try await Origin(), Folder())
         let arguments = [
             "serve", "--port", "0", "--allow-private", "--unsafe", "--log-level", "debug", "--folder",
-            folder.path("cache"), "--key-file", try folder.keyFile(),
+            folder.path("cache"), "--key-file", try folder.keyFile(), "--timeout", "100", "--shutdown-timeout", "100",
         ]
         let program = try Program(Program.built("ImageServer"), arguments)
         let line = try #require(await program.line(with: "Listening on "))
