@@ -130,9 +130,9 @@ struct RequestOptions: ParsableArguments {
         if memoryOnly { configuration.directory = nil }
         #if Redis
             if !shared.isEmpty {
-                // A command can wait for longer than the callers of a server.
+                // A command rather waits, also on a busy machine, than ask a server twice.
                 var options = RedisTier.Options()
-                options.timeLimit = .milliseconds(250)
+                options.timeLimit = .seconds(2)
                 configuration.tierTimeLimit = options.timeLimit
                 let tier = try RedisTier(shared.map(Self.server), options)
                 configuration.tiers = [tier]

@@ -43,7 +43,6 @@ struct SharedByToolTests {
             }
             try await group.waitForAll()
         }
-        // A look-up that takes too long on a busy machine costs a request.
         #expect(origin.requests.count <= 205)
     }
 
