@@ -31,7 +31,8 @@ struct Compare: AsyncParsableCommand {
         MemoryHit(), ImageHit(), Evicting(), QueuedCalls(), DiskEntries(), Opening(), StoreWaits(), Fetching(),
         Revalidation(), Observing(),
         PeakMemory(),
-        LinkLoad(), LinkThroughput(), Decoding(), Isolating(), FormatTools(), Resizing(), Processing(), Photographs(), Arriving(),
+        LinkLoad(), LinkThroughput(), Decoding(), Isolating(), FormatTools(), Resizing(), Processing(), Photographs(),
+        Arriving(),
         Animating(), MovingPNG(), Scrolling(), Scaling(), Serving(),
     ]
     /// The comparisons of a quick run.

@@ -24,14 +24,14 @@ struct FormatTools: Comparison {
             ("JPEG XL", jxl, try Command.require("djxl"), ["--quiet", jxl.path, whole]),
         ]
         for (setting, file, program, arguments) in settings {
-            func dipper(_ name: String, _ options: [String]) -> TimedCompetitor {
+            func competitor(_ name: String, _ options: [String]) -> TimedCompetitor {
                 let arguments = ["convert", file.path, small, "--resize", "400x300"] + options
                 return TimedCompetitor(name: name, setting: setting) { try Self.run(dipper, arguments) }
             }
             try await figures.measure(
                 rounds: bench.rounds(9),
                 [
-                    dipper(Self.apart, []), dipper(Self.here, ["--isolation", "off"]),
+                    competitor(Self.apart, []), competitor(Self.here, ["--isolation", "off"]),
                     TimedCompetitor(name: Self.peer, setting: setting) { try Self.run(program, arguments) },
                 ])
         }
@@ -64,7 +64,7 @@ struct FormatTools: Comparison {
     /// The processor time of all programs that have been run and waited for.
     private static func processorSecondsOfChildren() -> Double {
         var usage = rusage()
-        getrusage(RUSAGE_CHILDREN, &usage)
+        getrusage(Int32(RUSAGE_CHILDREN.rawValue), &usage)
         return [usage.ru_utime, usage.ru_stime].map { Double($0.tv_sec) + Double($0.tv_usec) * 1e-6 }.reduce(0, +)
     }
 
