@@ -63,7 +63,7 @@ struct IsolationCommandTests {
         #expect(try await dipper.run("get", dipper.url("/photo")).status == 0)
         // A helper has none of its own.
         let command = ["DIPPER_DECODER=1", Dipper.executable, "inspect", "--isolation", isolation]
-        let tool = try LineTool("/usr/bin/env", command + ["--cache-dir", dipper.path])
+        let tool = try LineTool("/usr/bin/env", command + ["--cache-dir", dipper.path + "/cache"])
         let page = try #require(await tool.nextLine())
         let entries = try await Proxy.curl([page + "entries"]).body
         let names = try #require(try JSONSerialization.jsonObject(with: entries) as? [String: Any])["rows"]
