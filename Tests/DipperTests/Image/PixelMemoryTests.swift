@@ -221,12 +221,16 @@ struct PooledMemoryTests {
     func written(_ width: Int) throws {
         let image = try Processed.noise(width, width)
         for format in [ImageFormat.png, .jpeg] {
-            let file = try CodecRegistry.standard.encode(image, as: format, EncodeOptions(quality: 1))
-            let isLarge = file.count > 256 << 10
-            let isMapped = file.withUnsafeBytes { Int(bitPattern: $0.baseAddress) % PixelRegions.pageSize == 0 }
-            // malloc's blocks begin behind a header.
-            #expect(isLarge == (width == 700) && isMapped == isLarge, "\(format)")
-            #expect(try CodecRegistry.standard.decode(file).size == image.size)
+            // One of malloc's blocks may begin with a page by chance.
+            let files = try (0..<4).map { _ in
+                try CodecRegistry.standard.encode(image, as: format, EncodeOptions(quality: 1))
+            }
+            let areLarge = files.allSatisfy { $0.count > 256 << 10 }
+            let areMapped = files.allSatisfy { file in
+                file.withUnsafeBytes { Int(bitPattern: $0.baseAddress) % PixelRegions.pageSize == 0 }
+            }
+            #expect(areLarge == (width == 700) && areMapped == areLarge, "\(format)")
+            #expect(try CodecRegistry.standard.decode(files[0]).size == image.size)
         }
     }
 }

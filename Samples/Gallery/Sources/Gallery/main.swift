@@ -76,7 +76,10 @@ let cache = ImageCache(configuration)
 var inspection = Inspector.Options()
 inspection.recordsAlways = true
 let inspector = inspects ? Inspector(cache, inspection) : nil
-if let page = try inspector?.start() { print("The cache can be watched at \(page)") }
+if let page = try inspector?.start() {
+    // Unlike with `print`, at once, also into a file.
+    try FileHandle.standardOutput.write(contentsOf: Data("The cache can be watched at \(page)\n".utf8))
+}
 let photographs = try Photographs(assets, server: server.url, count: max(1, number("--count")))
 let window = GalleryWindow(photographs, cache: cache, width: number("--width"), height: number("--height"))
 while g_list_model_get_n_items(gtk_window_get_toplevels()) > 0 { g_main_context_iteration(nil, 1) }
