@@ -239,6 +239,7 @@ class Tests:
         page.uncheck("#fast-suspended")
         other.locator("#answers tr", has_text="held").wait_for()
         page.select_option("#network", "offline")
+        page.locator("#done", has_text="offline").wait_for()
         self.tool.say(f"get {self.base}/offline")
         self.row(other, "offline").filter(has_text="offline for").wait_for()
         other.locator("#tiles .warn", has_text="simulated").wait_for()

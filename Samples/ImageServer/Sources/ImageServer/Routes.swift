@@ -58,10 +58,11 @@ struct Routes: Sendable {
         var asked: PictureQuery?
         var response: Response
         do throws(Refusal) {
-            let known = try known.path(path) { path throws(Refusal) in try query(signed: path) }
-            let query = known.query
+            let allowed = try known.path(path) { path throws(Refusal) in try self.query(signed: path) }
+            let query = allowed.query
             asked = query
-            let picture = try await service.picture(known, as: query.format(for: request.headers[.accept], limits))
+            let format = query.format(for: request.headers[.accept], limits)
+            let picture = try await service.picture(allowed, as: format)
             source = picture.source.rawValue
             response = answer(picture, to: request, on: eventLoop)
             // Caches in between keep one answer for each `Accept`.
