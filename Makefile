@@ -258,7 +258,7 @@ format: ## format the sources
 # Skips tests that limit or measure memory, of which the sanitizer itself takes much, that look at malloc's blocks, for which
 # it has an allocator of its own, one for which ten milliseconds must be enough to remove a few entries, and one that makes
 # calls without a pause until slow readers have been dropped, which leaves the others no time.
-TSAN_SKIP := HostileAnswerTests/memory|PixelMemoryTests/refusedMemory|PooledMemoryTests/written|BodyMemoryTests/read|DiskLimitTests/limit|InspectorTests/slowReaders
+TSAN_SKIP := HostileAnswerTests/memory|PixelMemoryTests/refusedMemory|PooledMemoryTests/written|BodyMemoryTests/read|DiskLimitTests/limit|InspectorTests/slowReaders|InspectorTests/hourOfTraffic
 
 # Fewer tests at a time, because tests are slower under the sanitizer and have the same time limits.
 tsan tsan-all: AT_ONCE := 8
