@@ -50,6 +50,23 @@ struct PreviewTests {
         #expect(test.cache.readImage(for: a)?.pixels == whole.pixels, "previews are not kept")
     }
 
+    @Test("of a bitmap the rows are shown that have come, which are the lower ones")
+    func bitmap() async throws {
+        let (task, previews, transfer) = try await asked(test)
+        // 100 × 100 pixels of 32 bits.
+        let header: [UInt8] =
+            Array("BM".utf8) + [0, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0]
+            + [40, 0, 0, 0, 100, 0, 0, 0, 100, 0, 0, 0, 1, 0, 32, 0] + Array(repeating: 0, count: 24)
+        let file = Data(header + Array(repeating: [3, 2, 1, 0] as [UInt8], count: 10_000).flatMap(\.self))
+        show(54 + 50 * 400, transfer, of: file)
+        test.clock.advance(by: .seconds(1))
+        try await previews.wait { $0.count == 1 }
+        let half = Array(repeating: [1, 2, 3, 255] as [UInt8], count: 5_000).flatMap(\.self)
+        #expect(previews.value[0].pixels == Array(repeating: 0, count: 20_000) + half)
+        transfer.finish(with: file)
+        #expect(try await task.value.pixels == half + half)
+    }
+
     @Test("a closure for previews and their sequence need no option; asked for late, they begin with the bytes so far")
     func askedForByTask() async throws {
         let previews = Box<[Image]>([])

@@ -3,7 +3,7 @@ import Synchronization
 
 /// The files with which helpers have failed, and how those were decoded.
 final class DecoderFailures: Sendable {
-    private struct Failure: Hashable {
+    private struct Failure: Equatable {
         /// The length and two hashes.
         let file: [Int]
         /// The request: another size, or other limits, may do.
@@ -20,30 +20,31 @@ final class DecoderFailures: Sendable {
 
     /// The number of failures that are remembered.
     private static let most = 4_096
-    /// From 2 on a file is not decoded any more.
-    private let weights = Mutex<[Failure: Int]>([:])
+    /// The oldest is the first. From a weight of 2 on the file is not decoded any more.
+    private let known = Mutex<[(failure: Failure, weight: Int)]>([])
 
     func includes(_ data: Data, _ request: DecoderRequest) -> Bool {
         guard mayInclude(data) else { return false }
         let failure = Failure(data, request)
-        return weights.withLock { $0[failure, default: 0] > 1 }
+        return known.withLock { $0.contains { $0.failure == failure && $0.weight > 1 } }
     }
 
     /// Whether a helper has failed with a file, whoever was to blame, and whatever the request was.
     func includes(_ data: Data) -> Bool {
         guard mayInclude(data) else { return false }
         let file = data.mark
-        return weights.withLock { $0.keys.contains { $0.file == file } }
+        return known.withLock { $0.contains { $0.failure.file == file } }
     }
 
     /// Remembers a failure: one of the file itself for good, one that may have had another reason until it happens again.
     func add(_ data: Data, _ request: DecoderRequest, _ fault: DecoderProcess.Fault) {
         if fault == .nobody { return }
         let failure = Failure(data, request)
-        weights.withLock { weights in
-            // Any one is forgotten.
-            if weights.count >= Self.most { weights.remove(at: weights.startIndex) }
-            weights[failure, default: 0] += fault == .file ? 2 : 1
+        let weight = fault == .file ? 2 : 1
+        known.withLock { known in
+            if let place = known.firstIndex(where: { $0.failure == failure }) { return known[place].weight += weight }
+            if known.count >= Self.most { known.removeFirst() }
+            known.append((failure, weight))
         }
     }
 
@@ -51,11 +52,11 @@ final class DecoderFailures: Sendable {
     func remove(_ data: Data, _ request: DecoderRequest) {
         guard mayInclude(data) else { return }
         let failure = Failure(data, request)
-        weights.withLock { if $0[failure] == 1 { $0[failure] = nil } }
+        known.withLock { $0.removeAll { $0.failure == failure && $0.weight == 1 } }
     }
 
     /// Hashing takes longer than many decodes, so only files of a known length are hashed.
     private func mayInclude(_ data: Data) -> Bool {
-        weights.withLock { $0.keys.contains { $0.file[0] == data.count } }
+        known.withLock { $0.contains { $0.failure.file[0] == data.count } }
     }
 }

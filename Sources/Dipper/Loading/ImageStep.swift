@@ -145,7 +145,7 @@ struct PictureScan: PreviewScan {
         }
         guard data.count >= next else { return nil }
         next = 2 * data.count
-        guard [ImageFormat.jpeg, .png, .webp, .gif].contains(where: { $0 == format }) else {
+        guard [ImageFormat.jpeg, .png, .webp, .gif, .bmp].contains(where: { $0 == format }) else {
             isPointless = true
             return nil
         }

@@ -151,4 +151,37 @@ import Testing
             #expect(failure(file(code)) == .undecodable, "\(code)")
         }
     }
+
+    @Test("runs that leave the picture at its right edge without end are given up when nobody waits any more")
+    func endlessRuns() throws {
+        let code = Array(repeating: [255, 0] as [UInt8], count: 1 << 20).flatMap(\.self)
+        let file = Bytes.bmp(Bytes.bitmap(1, 1, bits: 8, coding: 1, colors: 1) + [0, 0, 0, 0] + code)
+        let asked = Box(0)
+        var options = DecodeOptions()
+        options.isCancelled = {
+            asked.update { $0 += 1 }
+            return asked.value > 3
+        }
+        #expect(failure(file, options) == .cancelled)
+        #expect(failure(file + [0, 1]) == nil)
+    }
+
+    @Test("a profile that is too long to be read takes no memory")
+    func longProfile() throws {
+        func file(_ length: Int) throws -> Data {
+            var header = Bytes.bitmap(1, 1, bits: 24)
+            header.replaceSubrange(0..<4, with: Bytes.little32(124))
+            header += Array(repeating: 0, count: 84)
+            header.replaceSubrange(56..<60, with: Array("DEBM".utf8))
+            header.replaceSubrange(112..<120, with: Bytes.little32(128) + Bytes.little32(length))
+            return Data(Bytes.bmp(header + [1, 2, 3, 0] + Array(repeating: 0, count: length)))
+        }
+        let least = try CodecRegistry.standard.decoder(for: file(0)).memory(of: file(0), .init())
+        for (length, memory) in [(100, 100), (8 << 20, 8 << 20), ((8 << 20) + 1, 0)] {
+            let file = try file(length)
+            let decoder = try CodecRegistry.standard.decoder(for: file)
+            #expect(try decoder.memory(of: file, .init()) == least + memory)
+            #expect(try decoder.decode(file, .init()).pixels == [3, 2, 1, 255])
+        }
+    }
 }

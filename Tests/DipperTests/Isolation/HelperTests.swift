@@ -103,14 +103,15 @@ struct Helpers {
     /// helper is stopped.
     private func harmed(_ helpers: Helpers, times: Int, by signal: Int32) -> DecodeOptions {
         let calls = Atomic(0)
-        let harms = Atomic(0)
+        // One that was killed may live for a while, but is no longer the one that decodes.
+        let harmed = Box<Set<pid_t>>([])
         var options = helpers.options
         options.isCancelled = {
             // First the program itself asks.
             guard calls.add(1, ordering: .relaxed).newValue > 1 else { return false }
-            guard harms.load(ordering: .relaxed) < times else { return times == 0 || signal == SIGKILL }
-            guard let helper = helpers.processes.first else { return false }
-            harms.add(1, ordering: .relaxed)
+            guard harmed.value.count < times else { return times == 0 || signal == SIGKILL }
+            guard let helper = helpers.processes.first(where: { !harmed.value.contains($0) }) else { return false }
+            harmed.update { $0.insert(helper) }
             kill(helper, signal)
             return false
         }

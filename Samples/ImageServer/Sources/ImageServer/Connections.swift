@@ -38,7 +38,9 @@ final class SlowClients: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = NIOAny
 
     private let patience: TimeAmount
-    private var end: Scheduled<Void>?
+    /// The time from which a client that takes nothing is ended. `nil` while there is nothing to take.
+    private var end: NIODeadline?
+    private var check: Scheduled<Void>?
 
     init(patience: TimeAmount) { self.patience = patience }
 
@@ -54,16 +56,22 @@ final class SlowClients: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        forget()
-        if !context.channel.isWritable {
-            let channel = context.channel
-            end = context.eventLoop.scheduleTask(in: patience) { channel.close(promise: nil) }
-        }
+        end = context.channel.isWritable ? nil : .now() + patience
+        if let end, check == nil { look(at: end, context.channel) }
         context.fireChannelWritabilityChanged()
     }
 
+    /// One look serves all answers until then.
+    private func look(at time: NIODeadline, _ channel: any Channel) {
+        check = channel.eventLoop.assumeIsolated().scheduleTask(deadline: time) { [self] in
+            check = nil
+            guard let end else { return }
+            if end <= .now() { channel.close(promise: nil) } else { look(at: end, channel) }
+        }
+    }
+
     private func forget() {
-        end?.cancel()
-        end = nil
+        check?.cancel()
+        (check, end) = (nil, nil)
     }
 }

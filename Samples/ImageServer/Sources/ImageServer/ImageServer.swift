@@ -40,13 +40,15 @@ struct ImageServer: Sendable {
             httpDecoderConfiguration: .init(
                 maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 100))
         let host = options.host.contains(":") ? "[\(options.host)]" : options.host
+        // Hummingbird writes the number of each request into its logger, which takes longer than to find the answer.
+        let silent = Logger(label: "hummingbird") { _ in SwiftLogNoOpLogHandler() }
         let application = Application(
-            router: routes.router(),
+            responder: routes,
             server: HTTPServerBuilder { Connections(channels: HTTP1Channel(responder: $0, configuration: http)) },
             configuration: ApplicationConfiguration(
                 address: .hostname(options.host, port: options.port), backlog: 1024,
                 availableConnectionsDelegate: MaximumAvailableConnections(options.maxConnections, logger: logger)),
-            onServerRunning: { listening("http://\(host):\($0.localAddress?.port ?? 0)") }, logger: logger)
+            onServerRunning: { listening("http://\(host):\($0.localAddress?.port ?? 0)") }, logger: silent)
         // They end in the opposite order: first the server, when all answers are on their way, then the cache.
         var group = ServiceGroupConfiguration(
             services: [service, application], gracefulShutdownSignals: signals, logger: logger)

@@ -29,10 +29,13 @@ final class KnownPaths: Sendable {
         let name = String(text)
         if let known = paths.withLock({ $0[name] }) { return known }
         let path = Path(try read(text))
-        paths.withLock { paths in
-            if paths.count >= Self.most { paths.removeAll(keepingCapacity: true) }
+        let old = paths.withLock { paths in
+            let old = paths.count < Self.most ? [:] : exchange(&paths, with: [:])
             paths[name] = path
+            return old
         }
+        // The others do not wait until these are freed.
+        withExtendedLifetime(old) {}
         return path
     }
 }

@@ -11,7 +11,7 @@ import NIOCore
 ///     POST /prefetch      a JSON list of such paths, signed in the same way
 ///     GET  /health
 ///     GET  /metrics       in the text format of Prometheus
-struct Routes: Sendable {
+struct Routes: HTTPResponder {
     let service: PictureService
     let signer: Signer
     let limits: PictureQuery.Limits
@@ -39,13 +39,19 @@ struct Routes: Sendable {
         }
     }
 
-    func router() -> Router<Context> {
-        let router = Router(context: Context.self, options: .autoGenerateHeadEndpoints)
-        router.get("health") { _, _ in Self.text(.ok, "ok") }
-        router.get("metrics") { _, _ in Self.text(.ok, PrometheusMetrics.shared.text(with: service.gauges)) }
-        router.post("prefetch") { request, _ in await prefetch(request) }
-        router.get("**") { request, context in await picture(request, on: context.eventLoop) }
-        return router
+    func respond(to request: Request, context: Context) async -> Response {
+        if request.method != .head { return await answer(request, request.method, context) }
+        return await answer(request, .get, context).createHeadResponse()
+    }
+
+    private func answer(_ request: Request, _ method: HTTPRequest.Method, _ context: Context) async -> Response {
+        switch (method, request.uri.path) {
+        case (.get, "/health"): Self.text(.ok, "ok")
+        case (.get, "/metrics"): Self.text(.ok, PrometheusMetrics.shared.text(with: service.gauges))
+        case (.get, _): await picture(request, on: context.eventLoop)
+        case (.post, "/prefetch"): await prefetch(request)
+        default: Self.response(Refusal(.notFound, "there is nothing here"))
+        }
     }
 
     // MARK: Pictures

@@ -104,13 +104,17 @@ struct ImageServerTests {
         let path = "fit:100x100/\(origin.url)/picture/1"
         let right = try #require(server.server.signer.signature(of: path))
         let other = Signer(keys: [Array("another key, not of this server".utf8)], allowsUnsigned: false)
-        for signature in ["unsafe", "x", String(right.dropLast()), right + "=", other.signature(of: path) ?? ""] {
-            let answer = try await server.get(unsigned: "/\(signature)/\(path)")
-            #expect(answer.status == 403, "\(signature)")
+        // Before the path is known, and after that.
+        for isKnown in [false, true] {
+            for signature in ["unsafe", "x", String(right.dropLast()), right + "=", other.signature(of: path) ?? ""] {
+                let answer = try await server.get(unsigned: "/\(signature)/\(path)")
+                #expect(answer.status == 403, "\(signature)")
+            }
+            #expect(try await server.get(unsigned: "/\(right)/\(path)0").status == 403)
+            #expect(try await server.get(unsigned: "/\(right)").status == 404)
+            #expect(origin.requests.isEmpty != isKnown)
+            #expect(try await server.get(unsigned: "/\(right)/\(path)").status == 200)
         }
-        #expect(try await server.get(unsigned: "/\(right)/\(path)0").status == 403)
-        #expect(try await server.get(unsigned: "/\(right)").status == 404)
-        #expect(origin.requests.isEmpty)
         // The second key of the file.
         let old = Signer(keys: [Array("an older key of the tests".utf8)], allowsUnsigned: false)
         #expect(try await server.get(unsigned: "/\(old.signature(of: path) ?? "")/\(path)").status == 200)
@@ -122,6 +126,31 @@ struct ImageServerTests {
         #expect(try await open.get(unsigned: "/unsafe/\(path)").status == 200)
         await open.stop()
         await origin.stop()
+    }
+
+    @Test("a path is read and its signature checked once, as long as it is among the latest and not too long")
+    func knownPaths() throws {
+        let known = KnownPaths()
+        var reads = 0
+        func ask(_ path: String) throws -> KnownPaths.Path {
+            try known.path(path[...]) { text throws(Refusal) in
+                reads += 1
+                return try PictureQuery(text.drop { $0 != "/" }.dropFirst(), PictureQuery.Limits())
+            }
+        }
+        func path(_ number: Int, length: Int = 0) -> String {
+            let path = "signature/fit:10x10/http://a.test/\(number)"
+            return path + String(repeating: "x", count: max(0, length - path.utf8.count))
+        }
+        let first = try ask(path(0))
+        #expect(try ask(path(0)) === first && reads == 1)
+        #expect(throws: Refusal.self) { try ask("signature/fit:10x10") }
+        #expect(throws: Refusal.self) { try ask("signature/fit:10x10") }
+        #expect(reads == 3)
+        for length in [512, 513] { for _ in 0..<2 { _ = try ask(path(1, length: length)) } }
+        #expect(reads == 6)
+        for number in 2..<5_000 { #expect(try ask(path(number)).query.source.path == "/\(number)") }
+        #expect(try ask(path(4_999)) === ask(path(4_999)) && ask(path(0)) !== first)
     }
 
     @Test("private addresses, other hosts, files and paths that make no sense are refused")
@@ -330,6 +359,9 @@ struct ImageServerTests {
         let (origin, server) = (try await Origin(), try await TestServer())
         for _ in 0..<2 { _ = try await server.get("fit:10x10/\(origin.url)/picture/1") }
         #expect(try await server.get(unsigned: "/health").text == "ok\n")
+        let head = try await server.send("HEAD", "/health")
+        #expect(head.status == 200 && head.headers["Content-Length"] == "3" && head.body.isEmpty)
+        #expect(try await server.send("DELETE", "/health").status == 404)
         let text = try await server.get(unsigned: "/metrics").text
         for line in [
             "# TYPE dipper_network_requests_total counter", "# TYPE image_server_duration_seconds histogram",

@@ -45,6 +45,11 @@ final class TestServer: Sendable {
 
     func get(unsigned path: String) async throws -> TransferResponse { try await client.answer(address + path) }
 
+    /// Returns the answer to a request with another method.
+    func send(_ method: String, _ path: String) async throws -> TransferResponse {
+        try await client.answer(address + path, method: method)
+    }
+
     func prefetch(_ paths: [String], _ fields: HTTPHeaders = [:]) async throws -> TransferResponse {
         try await client.answer(address + "/prefetch", fields, body: JSONEncoder().encode(paths))
     }
@@ -55,9 +60,11 @@ final class TestServer: Sendable {
 }
 
 extension CurlTransport {
-    func answer(_ url: String, _ fields: HTTPHeaders = [:], body: Data? = nil) async throws -> TransferResponse {
+    func answer(
+        _ url: String, _ fields: HTTPHeaders = [:], method: String = "GET", body: Data? = nil
+    ) async throws -> TransferResponse {
         var request = TransferRequest(url: URL(string: url)!, headers: fields)
-        if let body { (request.method, request.body) = ("POST", body) }
+        (request.method, request.body) = (body == nil ? method : "POST", body)
         request.keepsErrorBody = true
         return try await withCheckedContinuation { continuation in
             _ = start(request) { event in

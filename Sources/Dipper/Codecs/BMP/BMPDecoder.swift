@@ -68,8 +68,9 @@ struct Bitmap {
         pixels = try bytes.part(from: start.map { $0 < header.length ? end : $0 } ?? end).bytes
         // `MBED`, stored in reverse order.
         let isEmbedded = header.hasProfile && bytes.holds("DEBM", at: 56)
-        profile =
+        let profile =
             try? isEmbedded ? bytes.part(at: bytes.u32(at: 112, .little), count: bytes.u32(at: 116, .little)) : nil
+        self.profile = profile.flatMap { $0.available <= ColorTransform.largestProfile ? $0 : nil }
         (self.header, self.palette) = (header, palette)
     }
 
@@ -79,7 +80,7 @@ struct Bitmap {
 
     func memory(_ options: DecodeOptions) throws(DipperError) -> Int {
         try RowWriter.byteCount(from: size, to: options.storedTarget(for: size, .up))
-            + (header.coding == .runs ? size.byteCount() : 0)
+            + (header.coding == .runs ? size.byteCount() : 0) + (profile?.available ?? 0)
     }
 
     func decode(_ options: DecodeOptions) throws(DipperError) -> Image {
@@ -96,7 +97,7 @@ struct Bitmap {
             return image
         }
         let rows = Rows(pixels, size, bits: header.bits)
-        let colors = Colors(masks(of: rows))
+        let colors = try Colors(masks(of: rows, options))
         let isMasked = isIcon && !colors.hasAlpha
         let mask = Rows(UnsafeRawBufferPointer(rebasing: pixels.dropFirst(rows.byteCount)), size, bits: 1)
         let isWhole = rows.isWhole && (!isMasked || mask.isWhole)
@@ -125,15 +126,16 @@ struct Bitmap {
     private func storedRow(_ y: Int) -> Int { header.isTopFirst ? y : size.height - 1 - y }
 
     /// Alpha that is 0 everywhere does not count.
-    private func masks(of rows: Rows) -> SIMD4<UInt32> {
+    private func masks(of rows: Rows, _ options: DecodeOptions) throws(DipperError) -> SIMD4<UInt32> {
         var masks = header.masks
         if isIcon, header.bits == 32, masks.w == 0 { masks.w = 0xFF00_0000 }
         guard masks.w != 0 else { return masks }
-        let isSeen = (0..<rows.count).contains { y in
-            guard let row = rows[y] else { return false }
-            return (0..<size.width).contains { header.number($0, in: row) & masks.w != 0 }
+        for y in 0..<rows.count {
+            try options.checkCancelled()
+            guard let row = rows[y] else { break }
+            if (0..<size.width).contains(where: { header.number($0, in: row) & masks.w != 0 }) { return masks }
         }
-        if !isSeen { masks.w = 0 }
+        masks.w = 0
         return masks
     }
 
@@ -148,19 +150,22 @@ struct Bitmap {
     private func drawRuns(
         to picture: UnsafeMutablePointer<UInt32>, _ options: DecodeOptions
     ) throws(DipperError) {
-        var (x, y, offset) = (0, 0, 0)
+        var (x, y, offset, codes) = (0, 0, 0, 0)
         let isHalf = header.bits == 4
-        func draw(_ index: UInt8) {
-            if x < size.width { picture[storedRow(y) * size.width + x] = palette[Int(index)] }
-            x += 1
+        // What lies beyond the right edge is not drawn.
+        func draw(_ count: Int, _ index: (Int) -> UInt8) {
+            let target = picture + storedRow(y) * size.width
+            for place in 0..<min(count, max(0, size.width - x)) { target[x + place] = palette[Int(index(place))] }
+            x += count
         }
+        func half(_ byte: UInt8, _ place: Int) -> UInt8 { byte >> (place % 2 == 0 ? 4 : 0) & 15 }
         while y < size.height, offset + 1 < pixels.count {
+            if codes % 4096 == 0 { try options.checkCancelled() }
+            codes += 1
             let (count, value) = (Int(pixels[offset]), pixels[offset + 1])
             offset += 2
             switch (count, value) {
-            case (0, 0):
-                try options.checkCancelled()
-                (x, y) = (0, y + 1)
+            case (0, 0): (x, y) = (0, y + 1)
             case (0, 1): return
             case (0, 2) where offset + 1 < pixels.count:
                 (x, y) = (x + Int(pixels[offset]), y + Int(pixels[offset + 1]))
@@ -169,11 +174,12 @@ struct Bitmap {
             case (0, _):
                 // Indices without runs, in an even number of bytes.
                 let length = isHalf ? (Int(value) + 1) / 2 : Int(value)
-                for index in 0..<min(Int(value), (pixels.count - offset) * (isHalf ? 2 : 1)) {
-                    draw(isHalf ? pixels[offset + index / 2] >> (index % 2 == 0 ? 4 : 0) & 15 : pixels[offset + index])
+                let bytes = pixels[offset..<min(offset + length, pixels.count)]
+                draw(min(Int(value), bytes.count * (isHalf ? 2 : 1))) { place in
+                    isHalf ? half(bytes[offset + place / 2], place) : bytes[offset + place]
                 }
                 offset += length + length % 2
-            default: for index in 0..<count { draw(isHalf ? value >> (index % 2 == 0 ? 4 : 0) & 15 : value) }
+            default: draw(count) { place in isHalf ? half(value, place) : value }
             }
         }
         // The mark of the end may be missing.
