@@ -33,10 +33,12 @@ extension ImageCache {
         get async { await read { $0.configuration.isolationPosture } }
     }
 
-    /// Turns this process into a helper that decodes pictures, if another one has started it as such; otherwise returns
-    /// at once. After this call, ``Isolation`` uses the program itself for its helpers.
+    /// Turns this process into one that starts helpers, which are copies of it and decode pictures, if another one has
+    /// started it as such; otherwise returns at once. After this call, ``Isolation`` uses the program itself for its
+    /// helpers.
     ///
-    /// Call it before anything else, so that helpers start quickly and take little memory:
+    /// Call it before anything else, so that helpers take little memory, and before the program starts a thread, which
+    /// its copies would not have:
     ///
     /// ```swift
     /// ImageCache.runDecoderIfAsked()                          // the first line of the program
@@ -52,6 +54,9 @@ extension ImageCache {
         var size = socklen_t(MemoryLayout<Int32>.size)
         let isSocket = getsockopt(DecoderProcess.socketNumber, SOL_SOCKET, SO_TYPE, &type, &size) == 0
         guard isSocket, type == Int32(SOCK_SEQPACKET.rawValue) else { return }
+        // What reads files when it is first used is used before the wall stands, and once for all helpers.
+        _ = (DecodeOptions.cores, PixelRegions.pageSize, codecs.decoderNames)
+        ForkServer.serve()
         guard let memory = try? SharedMemory(DecoderProcess.memoryNumber) else { _exit(1) }
         close(DecoderProcess.memoryNumber)
         DecoderLoop(codecs, memory).run()
@@ -130,8 +135,6 @@ private final class DecoderLoop: Sendable {
     }
 
     func run() -> Never {
-        // What reads files when it is first used is used before the wall stands.
-        _ = (DecodeOptions.cores, PixelRegions.pageSize)
         let wall = dipper_build_wall(
             DecoderProcess.lifelineNumber,
             { loop in
@@ -170,20 +173,14 @@ private final class DecoderLoop: Sendable {
             PixelMemory.trim()
             malloc_trim(0)
         }
-        var files: [Int32] = [-1, -1]
-        return receive(&files, waits: true).map { ($0, files) }
-    }
-
-    private func receive(_ files: inout [Int32], waits: Bool) -> DecoderPacket? {
-        var bytes = [UInt8](repeating: 0, count: DecoderPacket.longest)
-        let length = dipper_receive(socket, &bytes, bytes.count, &files, waits ? 1 : 0)
-        return length > 0 ? DecoderPacket(bytes.prefix(length)) : nil
+        var files: [Int32] = []
+        return DecoderPacket(from: socket, &files, waits: true).map { ($0, files) }
     }
 
     /// Takes in what the program says during a decode.
     private func checkCancelled() -> Bool {
-        var files: [Int32] = [-1, -1]
-        while let packet = receive(&files, waits: false), let request = DecoderRequest(packet) {
+        var files: [Int32] = []
+        while let packet = DecoderPacket(from: socket, &files, waits: false), let request = DecoderRequest(packet) {
             if request.operation == .cancel { isCancelled.store(true, ordering: .relaxed) }
             if request.operation == .close { closed.withLock { $0.append(request.session) } }
         }

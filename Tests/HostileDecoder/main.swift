@@ -21,11 +21,12 @@ options.isolation = .preferred
 
 switch CommandLine.arguments.dropFirst().first {
 case "spin":
-    // Decodes a file without end, until somebody kills it. Prints the number of the helper that does so.
+    // Decodes a file without end, until somebody kills it. Prints the numbers of the helper that does so, and of the
+    // process whose copy it is.
     let isTold = Atomic(false)
     options.isCancelled = {
-        if let helper = children().first, !isTold.exchange(true, ordering: .relaxed) {
-            FileHandle.standardOutput.write(Data("\(helper)\n".utf8))
+        if children().count == 2, !isTold.exchange(true, ordering: .relaxed) {
+            FileHandle.standardOutput.write(Data("\(children().joined(separator: " "))\n".utf8))
         }
         return false
     }

@@ -27,6 +27,8 @@ final class DecoderPool: Sendable {
     private static let pools = Mutex<[String: DecoderPool]>([:])
     let program: String
     private let state = Mutex(State())
+    /// As long as there are helpers.
+    private let server = Mutex<ForkServer?>(nil)
     private let failures = DecoderFailures()
 
     private init(_ program: String) { self.program = program }
@@ -217,7 +219,7 @@ final class DecoderPool: Sendable {
     /// Returns a helper behind its wall, or a new one, which is counted already.
     private func ready(_ known: DecoderProcess?) throws(DipperError) -> DecoderProcess {
         do throws(DipperError) {
-            let process = if let known { known } else { try DecoderProcess(program) }
+            let process = if let known { known } else { try fork() }
             let greeting = try process.greet()
             let first = state.withLock { state in
                 state.greeting = state.greeting ?? greeting
@@ -251,7 +253,7 @@ final class DecoderPool: Sendable {
 
     /// Starts a helper that is counted already. Does not wait for its wall.
     private func start() {
-        if let next = try? DecoderProcess(program) { give(next) } else { change { $0.count -= 1 } }
+        if let next = try? fork() { give(next) } else { change { $0.count -= 1 } }
     }
 
     /// Starts one helper more than pictures need, because another file may crash its helper too, before the next one's
@@ -265,12 +267,34 @@ final class DecoderPool: Sendable {
         if mayStart { start() }
     }
 
+    /// Returns a new helper, which is counted already. A server that somebody has ended is replaced, once.
+    private func fork() throws(DipperError) -> DecoderProcess {
+        try server.withLock { server throws(DipperError) in
+            if let known = server {
+                do throws(DipperError) {
+                    return try DecoderProcess(program, by: known)
+                } catch {
+                    guard error == .connectionLost else { throw error }
+                    server = nil
+                }
+            }
+            let new = try ForkServer(program)
+            let process = try DecoderProcess(program, by: new)
+            server = new
+            return process
+        }
+    }
+
     private func change(_ body: (inout State) -> Void) {
-        let waiting = state.withLock { state in
+        let (waiting, count) = state.withLock { state in
             body(&state)
-            return exchange(&state.waiting, with: [])
+            return (exchange(&state.waiting, with: []), state.count)
         }
         for gate in waiting { gate.signal() }
+        guard count == 0 else { return }
+        server.withLock { server in
+            if state.withLock({ $0.count == 0 }) { server = nil }
+        }
     }
 
     // MARK: Rest
@@ -356,31 +380,5 @@ private final class IsolatedFrames: FrameDecoder {
         var all: [AnimationFrame] = []
         while let frame = try next() { all.append(frame) }
         return all
-    }
-}
-
-/// The program that helpers run.
-enum DecoderProgram {
-    private static let name = "dipper-decoder"
-    /// Whether this program can be its own helper.
-    static let isThisOne = Atomic(false)
-
-    private static let places: [String] = {
-        let program = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        let folder = program.map { URL(fileURLWithPath: $0).deletingLastPathComponent() }
-        return [name, "../libexec/" + name].compactMap { folder?.appendingPathComponent($0).standardized.path }
-    }()
-    private static let beside = places.first { FileManager.default.isExecutableFile(atPath: $0) }
-
-    /// The path of the program: the given one, or this one if it calls ``ImageCache/runDecoderIfAsked(codecs:)``, or else
-    /// the one beside it. Throws `DipperError.notIsolated`.
-    static func path(_ given: URL?) throws(DipperError) -> String {
-        if let given { return given.path }
-        // The kernel starts what runs now, also if another version has taken its place on disk.
-        if isThisOne.load(ordering: .relaxed) { return "/proc/self/exe" }
-        if let beside { return beside }
-        throw .notIsolated.with(
-            detail: "this program does not call ImageCache.runDecoderIfAsked(), and there is no program at "
-                + places.joined(separator: " or "))
     }
 }

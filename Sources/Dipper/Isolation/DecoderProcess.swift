@@ -19,9 +19,7 @@ final class DecoderProcess: Sendable {
     ]
 
     private let program: String
-    private let id: pid_t
-    /// The descriptor of the process, if the kernel has such; see `dipper_process`.
-    private let handle: Int32
+    private let process: OwnedProcess
     private let socket: OwnedDescriptor
     /// The helper ends when it is closed, so with this program.
     private let lifeline: OwnedDescriptor
@@ -31,44 +29,30 @@ final class DecoderProcess: Sendable {
     private let lastFault = Mutex(Fault.nobody)
     /// The number of animations whose next frames the helper decodes.
     let animations = Atomic(0)
-    private static let isHelper = ProcessInfo.processInfo.environment[variable] != nil
     private let greeting = Mutex<DecoderGreeting?>(nil)
 
-    /// Starts a helper. Does not wait until its wall stands.
-    init(_ program: String) throws(DipperError) {
-        // Otherwise a program that is its own helper, but does not say so in time, would start itself without end.
-        if Self.isHelper { throw .notIsolated.with(detail: "this process was started as a helper") }
+    /// Has the server start a helper of the program. Does not wait until its wall stands.
+    init(_ program: String, by server: ForkServer) throws(DipperError) {
         let pipe = try OwnedDescriptor.Pipe()
         let sockets = try OwnedDescriptor.Pipe(dipper_socket_pair, "a socket")
-        let libraries = ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"].map { "LD_LIBRARY_PATH=\($0)" }
-        let environment = ["\(Self.variable)=1", libraries].compactMap(\.self)
         let shared = try SharedMemory.makeFile()
         let memory = try SharedMemory(shared.number)
-        let files = [-1, -1, -1, sockets.writing.number, pipe.reading.number, shared.number]
-        var id = pid_t()
-        let error = OwnedDescriptor.spawn(&id, program, ["dipper-decoder", program], environment, files)
-        guard error == 0 else {
-            throw .notIsolated.with(detail: "'\(program)': \(String(cString: strerror(error)))")
-        }
-        (self.program, self.id, handle) = (program, id, dipper_process(id))
+        process = OwnedProcess(try server.fork([sockets.writing.number, pipe.reading.number, shared.number]))
+        self.program = program
         socket = sockets.reading
         lifeline = pipe.writing
         self.memory = memory
-        // Other code has waited for its end.
-        if handle == -2 { isGone.store(true, ordering: .releasing) }
+        if process.isLost { isGone.store(true, ordering: .releasing) }
     }
 
-    deinit {
-        end()
-        if handle >= 0 { Foundation.close(handle) }
-    }
+    deinit { end() }
 
     /// Returns what the helper has said first. The first call waits until its wall stands.
     func greet() throws(DipperError) -> DecoderGreeting {
         if let known = greeting.withLock({ $0 }) { return known }
         var reason: String?
         do throws(DipperError) {
-            if let new = DecoderGreeting(try receive(within: .seconds(20)) { false }) {
+            if let new = DecoderGreeting(try receive(within: ForkServer.patience) { false }) {
                 greeting.withLock { $0 = new }
                 return new
             }
@@ -95,13 +79,9 @@ final class DecoderProcess: Sendable {
     func end() -> String {
         blame(.outside)
         guard !isGone.exchange(true, ordering: .acquiringAndReleasing) else { return "has ended" }
-        _ = dipper_signal(handle, id, SIGKILL)
-        var signal: Int32 = 0
-        let status = dipper_wait(handle, id, &signal)
-        // Other code may have waited for all children.
-        if status < 0 { return "has ended" }
-        if signal == 0 || Self.faults.contains(signal) { blame(.file) }
-        return signal == 0 ? "ended with status \(status)" : "was ended by signal \(signal)"
+        let (signal, words) = process.end()
+        if let signal, signal == 0 || Self.faults.contains(signal) { blame(.file) }
+        return words
     }
 
     /// Tells the helper that an animation is not needed any more. Does not wait.
@@ -156,9 +136,9 @@ final class DecoderProcess: Sendable {
         let limits = request.options.limits
         let seconds = (used + Self.finite(limits.time)).components.seconds + 2
         // The number may be another process's only if other code has waited for this one's end.
-        guard !hasEnded, dipper_signal(handle, id, 0) == 0,
+        guard !hasEnded, process.signal(0),
             dipper_allow(
-                id, UInt64(max(0, limits.bytes)) + UInt64(Self.ownAddresses), UInt64(max(0, request.mostBytes)),
+                process.id, UInt64(max(0, limits.bytes)) + UInt64(Self.ownAddresses), UInt64(max(0, request.mostBytes)),
                 UInt64(seconds)) == 0,
             request.packet.send(to: socket.number, files)
         else { throw .connectionLost }
@@ -205,7 +185,7 @@ final class DecoderProcess: Sendable {
     /// The time for which a processor has run the helper.
     private var processorTime: Duration {
         var (clock, time) = (clockid_t(), timespec())
-        guard clock_getcpuclockid(id, &clock) == 0, clock_gettime(clock, &time) == 0 else { return .zero }
+        guard clock_getcpuclockid(process.id, &clock) == 0, clock_gettime(clock, &time) == 0 else { return .zero }
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 

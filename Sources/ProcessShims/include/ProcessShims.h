@@ -82,12 +82,16 @@ int dipper_seal(int file);
 /* Empties a file and forbids everybody to fill it again, unless it is sealed. */
 void dipper_retire(int file);
 
-/* Sends a packet with at most two descriptors, without waiting. */
+/* Sends a packet with at most three descriptors, without waiting. */
 int dipper_send(int socket, const void *bytes, size_t count, const int files[], int file_count);
 
-/* Receives a packet and returns its length, or 0 if the other end is closed. The two places of `files`, which may be
-   NULL, receive the descriptors, or -1. A longer packet fails with EMSGSIZE; without `waits`, no packet with EAGAIN. */
+/* Receives a packet and returns its length, or 0 if the other end is closed. The three places of `files`, which may
+   be NULL, receive the descriptors, or -1. A longer packet fails with EMSGSIZE; without `waits`, no packet with EAGAIN. */
 ssize_t dipper_receive(int socket, void *bytes, size_t size, int files[], int waits);
+
+/* Copies this process, which has one thread. The copy is a child of the process that has started this one. Returns the
+   number of the copy, and 0 in the copy. */
+pid_t dipper_fork_sibling(void);
 
 /* Returns a descriptor of a child (pidfd), which does not stand for another process that gets the number later; -1 if the
    kernel has none, -2 if there is no such child. The next two functions use the number if there is no descriptor. */

@@ -43,13 +43,19 @@ struct Helpers {
     }
 
     /// The helpers, with those that have ended and were not waited for.
-    var processes: [pid_t] {
+    var processes: [pid_t] { children(areCopies: true) }
+    /// The processes that were started with the program, and not as copies of such.
+    var servers: [pid_t] { children(areCopies: false) }
+
+    private func children(areCopies: Bool) -> [pid_t] {
         let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
         return names.compactMap { pid_t($0) }.filter { id in
             let stat = (try? String(contentsOfFile: "/proc/\(id)/stat", encoding: .utf8)) ?? ""
-            // The name, the state and the parent: other tests may run at the same time.
-            let parts = stat.split(separator: " ", maxSplits: 4)
-            return parts.count == 5 && parts[1] == "(\(name))" && parts[3] == "\(getpid())"
+            // The name, the parent and the flags, of which one (PF_FORKNOEXEC) is that of copies: other tests may run at
+            // the same time.
+            let parts = stat.split(separator: " ", maxSplits: 9)
+            guard parts.count == 10, parts[1] == "(\(name))", parts[3] == "\(getpid())" else { return false }
+            return (UInt(parts[8]) ?? 0) & 0x40 != 0 == areCopies
         }
     }
 }
@@ -136,10 +142,10 @@ struct Helpers {
     func unreplaced() throws {
         var helpers = try Helpers()
         func options(killing times: Int) -> DecodeOptions {
-            let program = helpers.program
             var options = harmed(helpers, times: times, by: SIGKILL)
-            options.isCancelled = { [isCancelled = options.isCancelled] in
-                try? FileManager.default.removeItem(at: program)
+            options.isCancelled = { [helpers, isCancelled = options.isCancelled] in
+                try? FileManager.default.removeItem(at: helpers.program)
+                for server in helpers.servers { kill(server, SIGKILL) }
                 return isCancelled()
             }
             return options
@@ -200,11 +206,43 @@ struct Helpers {
         pool.rest = .milliseconds(1)
         for _ in 0..<2 {
             #expect(helpers.attack("none") == nil)
-            for helper in helpers.processes { #expect(hostile_ends(helper, 20_000)) }
+            for process in helpers.processes + helpers.servers { #expect(hostile_ends(process, 20_000)) }
         }
         pool.rest = .seconds(600)
         #expect(helpers.attack("none") == nil)
-        #expect(helpers.processes.contains { !hostile_ends($0, 0) })
+        // Those before have been waited for.
+        #expect(helpers.processes.count == 1 && helpers.servers.count == 1)
+        #expect((helpers.processes + helpers.servers).allSatisfy { !hostile_ends($0, 0) })
+    }
+
+    @Test("are copies of one process of their program, which is replaced when somebody has ended it")
+    func copies() throws {
+        let helpers = try Helpers { $0.threads = 2 }
+        var servers: [pid_t] = []
+        for round in 0..<2 {
+            for index in 0..<3 {
+                let error = helpers.attack("crash \(round) \(index)")
+                #expect(error?.detail == "the helper was ended by signal \(SIGSEGV)")
+                #expect(helpers.attack("none \(round) \(index)") == nil)
+                if index == 0 { servers += helpers.servers }
+                #expect(helpers.servers == [servers.last])
+            }
+            kill(try #require(servers.last), SIGKILL)
+        }
+        #expect(Set(servers).count == 2)
+    }
+
+    @Test("have no descriptor of another helper, nor has the process whose copies they are")
+    func inherited() throws {
+        let helpers = try Helpers { $0.threads = 2 }
+        let all = try (0..<2).map { try frames(helpers, "0 \($0)") }
+        for frames in all { _ = try next(frames) }
+        #expect(helpers.processes.count == 2)
+        // Another one takes its place.
+        #expect(helpers.attack("crash") == .decoderFailed)
+        #expect(helpers.attack("descriptors")?.detail == "refused")
+        let files = "/proc/\(try #require(helpers.servers.first))/fd"
+        #expect(try FileManager.default.contentsOfDirectory(atPath: files).sorted() == ["0", "1", "2", "3"])
     }
 
     @Test("have a limit of processor time, and are the first to go when memory is short")

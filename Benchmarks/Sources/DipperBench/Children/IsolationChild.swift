@@ -31,7 +31,8 @@ struct IsolationChild: AsyncParsableCommand {
         let peak = try Machine.memory("VmHWM") - before
         // A helper gives its memory back after a second without work.
         Thread.sleep(forTimeInterval: 2)
-        guard let helper = Self.children.first else { throw BenchError("there is no helper") }
+        // The first child is the process whose copies the helpers are.
+        guard let helper = Self.children.last else { throw BenchError("there is no helper") }
         let lines = try String(contentsOfFile: "/proc/\(helper)/smaps_rollup", encoding: .utf8).split(separator: "\n")
         func megabytes(_ name: String) throws -> Double {
             let line = lines.first { $0.hasPrefix(name + ":") }?.split(whereSeparator: \.isWhitespace)
