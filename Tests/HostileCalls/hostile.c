@@ -162,8 +162,8 @@ static const char *try_descriptors(void) {
     TRY(timerfd_create, 0, 0);
     TRY(signalfd4, -1, NULL, 8, 0);
     TRY(inotify_init1, 0);
-    /* Of others, such as helpers that were started before. */
-    for (int file = 5; file < 256; file++) {
+    /* Of others, such as helpers that were started before; 5 is the file for the pixels. */
+    for (int file = 6; file < 256; file++) {
         struct pollfd state = {.fd = file};
         if (poll(&state, 1, 0) != 1 || state.revents != POLLNVAL) return "an open descriptor";
     }

@@ -13,8 +13,9 @@ final class DecoderPool: Sendable {
         var waiting: [DispatchSemaphore] = []
         /// The first message of the first helper. No other one may promise less.
         var greeting: DecoderGreeting?
-        /// Why no helper could be started, and until when none is tried.
+        /// Why no helper could be started, and until when none is tried, unless one has greeted meanwhile.
         var refusal: (error: DipperError, end: ContinuousClock.Instant)?
+        var refused: DipperError? { greeting == nil && refusal.map { .now < $0.end } == true ? refusal?.error : nil }
         /// The time without work after which a helper ends, and whether somebody waits for it to pass.
         var rest = Duration.seconds(30)
         var isWatched = false
@@ -63,9 +64,9 @@ final class DecoderPool: Sendable {
 
     /// Returns what the helpers say first. Blocks the thread until the first helper's wall stands.
     func greeting(_ options: DecodeOptions) throws(DipperError) -> DecoderGreeting {
-        let (known, refusal) = state.withLock { ($0.greeting, $0.refusal) }
+        let (known, refused) = state.withLock { ($0.greeting, $0.refused) }
         if let known { return known }
-        if let refusal, .now < refusal.end { throw refusal.error }
+        if let refused { throw refused }
         let process = try take(nil, options, isSpread: false)
         let greeting = try process.greet()
         give(process)
@@ -231,13 +232,17 @@ final class DecoderPool: Sendable {
             }
             return process
         } catch {
-            let error = error == .notIsolated ? error : .notIsolated.with(detail: error.detail ?? "\(error)")
-            change { state in
-                state.count -= 1
-                if state.greeting == nil { state.refusal = (error, .now + Self.pause) }
-            }
-            throw error
+            let refused = refuse(error)
+            change { $0.count -= 1 }
+            throw refused
         }
+    }
+
+    /// Has pictures fail at once for a while if no helper has greeted yet. Returns their error.
+    private func refuse(_ error: DipperError) -> DipperError {
+        let error = error == .notIsolated ? error : .notIsolated.with(detail: error.detail ?? "\(error)")
+        state.withLock { $0.refusal = (error, .now + Self.pause) }
+        return error
     }
 
     private func give(_ process: DecoderProcess) {
@@ -278,10 +283,16 @@ final class DecoderPool: Sendable {
                     server = nil
                 }
             }
-            let new = try ForkServer(program)
-            let process = try DecoderProcess(program, by: new)
-            server = new
-            return process
+            // Who has waited for a server that does not answer does not wait for the next one.
+            if let refused = state.withLock(\.refused) { throw refused }
+            do throws(DipperError) {
+                let new = try ForkServer(program)
+                let process = try DecoderProcess(program, by: new)
+                server = new
+                return process
+            } catch {
+                throw refuse(error)
+            }
         }
     }
 

@@ -55,7 +55,7 @@ struct Helpers {
             // the same time.
             let parts = stat.split(separator: " ", maxSplits: 9)
             guard parts.count == 10, parts[1] == "(\(name))", parts[3] == "\(getpid())" else { return false }
-            return (UInt(parts[8]) ?? 0) & 0x40 != 0 == areCopies
+            return ((UInt(parts[8]) ?? 0) & 0x40 != 0) == areCopies
         }
     }
 }
