@@ -26,6 +26,7 @@ package struct HostileDecoder: ImageDecoder {
         switch attack {
         case "none": break
         case "crash": hostile_crash()
+        case "abort": abort()
         case "exit": exit(0)
         case "spin": while true {}
         case "wait":

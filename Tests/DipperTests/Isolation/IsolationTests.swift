@@ -145,6 +145,9 @@ import Testing
             #expect(next == .decoderFailed && next?.detail != reason)
             #expect(helpers.processes == before)
         }
+        // The C library aborts by another signal where it may send none.
+        let aborted = helpers.attack("abort")
+        #expect(aborted == .decoderFailed && aborted?.detail?.hasPrefix("the helper was ended by signal") == true)
         // The time is only for the work.
         helpers.options.limits.time = .seconds(60)
         #expect(helpers.attack("none") == nil)
