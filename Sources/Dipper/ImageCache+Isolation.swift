@@ -37,8 +37,8 @@ extension ImageCache {
     /// started it as such; otherwise returns at once. After this call, ``Isolation`` uses the program itself for its
     /// helpers.
     ///
-    /// Call it before anything else, so that helpers take little memory, and before the program starts a thread, which
-    /// its copies would not have:
+    /// Call it before anything else, so that helpers take little memory, and before the program starts a thread or takes
+    /// a lock, because a copy of a process has no other threads, and would wait for what they have locked:
     ///
     /// ```swift
     /// ImageCache.runDecoderIfAsked()                          // the first line of the program
@@ -173,13 +173,13 @@ private final class DecoderLoop: Sendable {
             PixelMemory.trim()
             malloc_trim(0)
         }
-        var files: [Int32] = []
+        var files: [Int32] = [-1, -1, -1]
         return DecoderPacket(from: socket, &files, waits: true).map { ($0, files) }
     }
 
     /// Takes in what the program says during a decode.
     private func checkCancelled() -> Bool {
-        var files: [Int32] = []
+        var files: [Int32] = [-1, -1, -1]
         while let packet = DecoderPacket(from: socket, &files, waits: false), let request = DecoderRequest(packet) {
             if request.operation == .cancel { isCancelled.store(true, ordering: .relaxed) }
             if request.operation == .close { closed.withLock { $0.append(request.session) } }

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,17 +41,29 @@ enum { MOST_FILES = 3 };
 /* P_PIDFD. */
 #define BY_DESCRIPTOR ((idtype_t)3)
 
-/* The C library has no fork that takes flags. */
-pid_t dipper_fork_sibling(void) { return (pid_t)syscall(__NR_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL); }
+pid_t dipper_fork_sibling(void) {
+#if !defined(__has_feature) || !__has_feature(thread_sanitizer)
+    /* A thread more may hold locks, which the copy would have for good. The sanitizer has one of its own. */
+    struct stat threads;
+    if (stat("/proc/self/task", &threads) == 0 && threads.st_nlink > 3) {
+        errno = EBUSY;
+        return -1;
+    }
+#endif
+    /* The C library has no fork that takes flags. */
+    return (pid_t)syscall(__NR_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
+}
 
 int dipper_process(pid_t id) {
     int process = (int)syscall(__NR_pidfd_open, id, 0);
-    if (process < 0) return errno == ESRCH ? -2 : -1;
+    if (process < 0 && errno == ESRCH) return -2;
     siginfo_t state = {0};
-    if (!waitid(BY_DESCRIPTOR, (id_t)process, &state, WEXITED | WNOHANG | WNOWAIT)) return process;
+    int failed = process < 0 ? waitid(P_PID, (id_t)id, &state, WEXITED | WNOHANG | WNOWAIT)
+                             : waitid(BY_DESCRIPTOR, (id_t)process, &state, WEXITED | WNOHANG | WNOWAIT);
+    if (!failed) return process < 0 ? -1 : process;
     /* Another process has the number already. Kernels before 5.4 cannot wait by a descriptor. */
     int other = errno == ECHILD;
-    close(process);
+    if (process >= 0) close(process);
     return other ? -2 : -1;
 }
 
@@ -127,7 +140,8 @@ ssize_t dipper_receive(int socket, void *bytes, size_t size, int files[], int wa
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     if (files) {
         message.msg_control = &control;
-        message.msg_controllen = sizeof control;
+        /* The kernel fills what is there with descriptors, also the bytes that only align. */
+        message.msg_controllen = CMSG_LEN(sizeof(int) * MOST_FILES);
         for (int i = 0; i < MOST_FILES; i++) files[i] = -1;
     }
     ssize_t received;

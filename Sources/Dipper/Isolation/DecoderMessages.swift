@@ -31,11 +31,11 @@ struct DecoderPacket: Hashable {
         return bytes + Array(text.utf8).prefix(Self.longest - bytes.count)
     }
 
-    /// Takes a packet out of a socket, with its descriptors; `nil` without one, also if the other end is closed.
-    init?(from socket: Int32, _ files: inout [Int32], waits: Bool) {
+    /// Takes a packet out of a socket; `nil` without one, also if the other end is closed.
+    /// - Parameter files: three places for its descriptors. Without them, no descriptor is taken.
+    init?(from socket: Int32, _ files: UnsafeMutablePointer<Int32>? = nil, waits: Bool) {
         var bytes = [UInt8](repeating: 0, count: Self.longest)
-        files = [-1, -1, -1]
-        let length = dipper_receive(socket, &bytes, bytes.count, &files, waits ? 1 : 0)
+        let length = dipper_receive(socket, &bytes, bytes.count, files, waits ? 1 : 0)
         guard length > 0 else { return nil }
         self.init(bytes.prefix(length))
     }

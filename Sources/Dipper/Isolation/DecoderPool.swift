@@ -21,6 +21,13 @@ final class DecoderPool: Sendable {
         var isWatched = false
     }
 
+    private struct Forks {
+        /// As long as there are helpers.
+        var server: ForkServer?
+        /// Why there is none, and until when none is started.
+        var refusal: (error: DipperError, end: ContinuousClock.Instant)?
+    }
+
     /// The number of pictures that one helper decodes.
     private static let mostPictures = 200
     /// The time after which a program that could not be started is tried again.
@@ -28,9 +35,12 @@ final class DecoderPool: Sendable {
     private static let pools = Mutex<[String: DecoderPool]>([:])
     let program: String
     private let state = Mutex(State())
-    /// As long as there are helpers.
-    private let server = Mutex<ForkServer?>(nil)
+    private let forks = Mutex(Forks())
     private let failures = DecoderFailures()
+    private let crashes = Atomic(0)
+    /// The crashes after which helpers are copies of a new process, so that none can find out, crash by crash, where the next
+    /// one has what.
+    private static let mostCrashes = 16
 
     private init(_ program: String) { self.program = program }
 
@@ -113,7 +123,7 @@ final class DecoderPool: Sendable {
     }
 
     /// Asks a helper, if possible the given one, which becomes the one that was asked. `nil` after the last frame.
-    fileprivate func ask(
+    func ask(
         _ request: DecoderRequest, _ data: Data, on wanted: inout DecoderProcess?
     ) throws(DipperError) -> (picture: DecoderReply.Picture, image: Image)? {
         var request = request
@@ -141,7 +151,10 @@ final class DecoderPool: Sendable {
             } catch {
                 let (isGone, fault) = (error == .connectionLost, process.fault)
                 discard(process)
-                if fault == .file { reserve(request.options) }
+                if fault == .file {
+                    crashes.add(1, ordering: .relaxed)
+                    reserve(request.options)
+                }
                 wanted = nil
                 attempts += 1
                 if !isGone {
@@ -274,24 +287,30 @@ final class DecoderPool: Sendable {
 
     /// Returns a new helper, which is counted already. A server that somebody has ended is replaced, once.
     private func fork() throws(DipperError) -> DecoderProcess {
-        try server.withLock { server throws(DipperError) in
-            if let known = server {
+        try forks.withLock { forks throws(DipperError) in
+            if crashes.load(ordering: .relaxed) >= Self.mostCrashes {
+                crashes.store(0, ordering: .relaxed)
+                forks.server = nil
+            }
+            if let known = forks.server {
                 do throws(DipperError) {
                     return try DecoderProcess(program, by: known)
                 } catch {
                     guard error == .connectionLost else { throw error }
-                    server = nil
+                    forks.server = nil
                 }
             }
             // Who has waited for a server that does not answer does not wait for the next one.
-            if let refused = state.withLock(\.refused) { throw refused }
+            if let (error, end) = forks.refusal, .now < end { throw error }
             do throws(DipperError) {
                 let new = try ForkServer(program)
                 let process = try DecoderProcess(program, by: new)
-                server = new
+                forks.server = new
                 return process
             } catch {
-                throw refuse(error)
+                let error = refuse(error)
+                forks.refusal = (error, .now + Self.pause)
+                throw error
             }
         }
     }
@@ -303,8 +322,8 @@ final class DecoderPool: Sendable {
         }
         for gate in waiting { gate.signal() }
         guard count == 0 else { return }
-        server.withLock { server in
-            if state.withLock({ $0.count == 0 }) { server = nil }
+        forks.withLock { forks in
+            if state.withLock({ $0.count == 0 }) { forks.server = nil }
         }
     }
 
@@ -341,55 +360,5 @@ final class DecoderPool: Sendable {
         for (process, _) in ended { process.end() }
         // Who waits for one of them learns that it has ended.
         change { $0.count -= ended.count }
-    }
-}
-
-/// The frames of an animation, decoded one by one by a helper, which keeps what it needs for the next one.
-private final class IsolatedFrames: FrameDecoder {
-    private let pool: DecoderPool
-    private let data: Data
-    private let options: DecodeOptions
-    /// The first frame: the program expects the others to be like it.
-    private let first: DecoderReply.Picture
-    private static let sessions = Atomic(0)
-    private let session = IsolatedFrames.sessions.add(1, ordering: .relaxed).newValue
-    private let decoder: String
-    private var process: DecoderProcess? {
-        didSet {
-            guard process !== oldValue else { return }
-            oldValue?.close(session)
-            process?.animations.add(1, ordering: .relaxed)
-        }
-    }
-    private var position = 0
-
-    init(
-        _ pool: DecoderPool, _ data: Data, _ options: DecodeOptions, _ decoder: String, like first: DecoderReply.Picture
-    ) {
-        (self.pool, self.data, self.options, self.decoder, self.first) = (pool, data, options, decoder, first)
-    }
-
-    deinit { process?.close(session) }
-
-    func next() throws(DipperError) -> AnimationFrame? {
-        try options.checkCancelled()
-        guard position < first.frameCount else { return nil }
-        var request = DecoderRequest(.frame)
-        (request.session, request.frame, request.options, request.decoder) = (session, position, options, decoder)
-        request.mostBytes = try first.size.byteCount()
-        guard let answer = try pool.ask(request, data, on: &process) else { return nil }
-        guard answer.picture.size == first.size else {
-            throw .decoderFailed.with(detail: "a frame of another size")
-        }
-        position += 1
-        return AnimationFrame(image: answer.image, duration: answer.picture.duration)
-    }
-
-    func rewind() { position = 0 }
-
-    func all() throws(DipperError) -> [AnimationFrame] {
-        var all: [AnimationFrame] = []
-        while let frame = try next() { all.append(frame) }
-        return all
     }
 }

@@ -38,11 +38,14 @@ final class DecoderProcess: Sendable {
         let shared = try SharedMemory.makeFile()
         let memory = try SharedMemory(shared.number)
         process = OwnedProcess(try server.fork([sockets.writing.number, pipe.reading.number, shared.number]))
+        // Some systems take no notice of the flag, and some programs start others in their place.
+        guard !process.isLost else {
+            throw .notIsolated.with(detail: "the copy of '\(program)' is no child of this program, or was waited for")
+        }
         self.program = program
         socket = sockets.reading
         lifeline = pipe.writing
         self.memory = memory
-        if process.isLost { isGone.store(true, ordering: .releasing) }
     }
 
     deinit { end() }

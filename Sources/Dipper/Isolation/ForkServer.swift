@@ -6,13 +6,16 @@ import Synchronization
 /// fraction of the time that a program takes to start, and shares its pages. It reads nothing but the requests for copies.
 /// The helpers are children of this program, not of the server.
 final class ForkServer: Sendable {
-    /// The time that the server has for a copy, and a helper for its wall.
+    /// The time that a new server has for a copy, and a helper for its wall.
     static let patience = Duration.seconds(20)
+    /// The time of a server that has made one.
+    private static let laterPatience = Duration.seconds(2)
     private static let isHelper = ProcessInfo.processInfo.environment[DecoderProcess.variable] != nil
 
     private let program: String
     private let process: OwnedProcess
     private let socket: OwnedDescriptor
+    private let isProved = Atomic(false)
 
     init(_ program: String) throws(DipperError) {
         // Otherwise a program that is its own helper, but does not say so in time, would start itself without end.
@@ -38,31 +41,39 @@ final class ForkServer: Sendable {
     /// - Throws: `DipperError.connectionLost` if the server has ended or does not answer; then it has to be replaced.
     func fork(_ files: [Int32]) throws(DipperError) -> pid_t {
         var state = pollfd(fd: socket.number, events: Int16(POLLIN), revents: 0)
-        let deadline = SuspendingClock.now + Self.patience
+        let time = isProved.load(ordering: .relaxed) ? Self.laterPatience : Self.patience
+        let deadline = SuspendingClock.now + time
         if DecoderPacket([]).send(to: socket.number, files) {
-            while poll(&state, 1, 1_000) <= 0, SuspendingClock.now < deadline {}
+            while poll(&state, 1, 100) <= 0, SuspendingClock.now < deadline {}
         }
-        var none: [Int32] = []
-        guard let numbers = DecoderPacket(from: socket.number, &none, waits: false)?.numbers else {
-            let end = SuspendingClock.now < deadline ? process.end().words : "took longer than \(Self.patience)"
+        guard let numbers = DecoderPacket(from: socket.number, waits: false)?.numbers else {
+            let end = SuspendingClock.now < deadline ? process.end().words : "took longer than \(time)"
             throw .connectionLost.with(detail: "'\(program)' is no decoder: the process \(end)")
         }
         guard numbers[0] > 1, let id = pid_t(exactly: numbers[0]) else {
-            let reason = String(cString: strerror(Int32(truncatingIfNeeded: numbers[1])))
-            throw .notIsolated.with(detail: "'\(program)' cannot be copied (clone with CLONE_PARENT): \(reason)")
+            let error = Int32(truncatingIfNeeded: numbers[1])
+            let reason =
+                error == EBUSY
+                ? "it has started a thread before runDecoderIfAsked()"
+                : "clone with CLONE_PARENT: \(String(cString: strerror(error)))"
+            throw .notIsolated.with(detail: "'\(program)' cannot be copied: \(reason)")
         }
+        isProved.store(true, ordering: .relaxed)
         return id
     }
 
     /// Is the server: copies this process for each request, until the program closes the socket. Returns in the copies.
     static func serve() {
-        var files: [Int32] = []
+        var files: [Int32] = [-1, -1, -1]
         while DecoderPacket(from: DecoderProcess.socketNumber, &files, waits: true) != nil {
             let id = dipper_fork_sibling()
             let error = errno
             if id == 0 {
-                // Their numbers are rising, and higher than the new ones. The wall closes all others.
-                for (file, number) in zip(files, DecoderProcess.socketNumber...) { dup2(file, number) }
+                // First away from the new numbers. The wall closes all others.
+                files = files.map { fcntl($0, F_DUPFD, 10) }
+                for (file, number) in zip(files, DecoderProcess.socketNumber...) where dup2(file, number) < 0 {
+                    _exit(1)
+                }
                 return
             }
             // Otherwise the program would not see the end of a helper.
@@ -78,6 +89,7 @@ struct OwnedProcess: ~Copyable, Sendable {
     let id: pid_t
     /// Its descriptor, if the kernel has such; see `dipper_process`.
     private let handle: Int32
+    private let hasEnded = Atomic(false)
 
     init(_ id: pid_t) { (self.id, handle) = (id, dipper_process(id)) }
 
@@ -90,11 +102,12 @@ struct OwnedProcess: ~Copyable, Sendable {
     func signal(_ number: Int32) -> Bool { dipper_signal(handle, id, number) == 0 }
 
     /// Kills the process and waits for its end. Returns the signal that has ended it, or 0, and the same in words; no signal
-    /// if other code has waited for it.
+    /// if this or other code has waited for it, or if it is another user's by now.
     func end() -> (signal: Int32?, words: String) {
         var number: Int32 = 0
-        guard !isLost else { return (nil, "has ended") }
-        _ = signal(SIGKILL)
+        guard !isLost, !hasEnded.exchange(true, ordering: .relaxed) else { return (nil, "has ended") }
+        // It ends with its descriptors.
+        if !signal(SIGKILL), errno == EPERM { return (nil, "cannot be ended") }
         let status = dipper_wait(handle, id, &number)
         guard status >= 0 else { return (nil, "has ended") }
         return (number, number == 0 ? "ended with status \(status)" : "was ended by signal \(number)")

@@ -89,8 +89,8 @@ int dipper_send(int socket, const void *bytes, size_t count, const int files[], 
    be NULL, receive the descriptors, or -1. A longer packet fails with EMSGSIZE; without `waits`, no packet with EAGAIN. */
 ssize_t dipper_receive(int socket, void *bytes, size_t size, int files[], int waits);
 
-/* Copies this process, which has one thread. The copy is a child of the process that has started this one. Returns the
-   number of the copy, and 0 in the copy. */
+/* Copies this process. The copy is a child of the process that has started this one. Returns the number of the copy, and 0
+   in the copy. Fails with EBUSY if this process has more than one thread. */
 pid_t dipper_fork_sibling(void);
 
 /* Returns a descriptor of a child (pidfd), which does not stand for another process that gets the number later; -1 if the
