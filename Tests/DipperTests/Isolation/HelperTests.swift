@@ -232,6 +232,16 @@ struct Helpers {
         #expect(Set(servers).count == 2)
     }
 
+    @Test("that crash again and again become copies of a new process, whose layout nobody has learnt")
+    func manyCrashes() throws {
+        let helpers = try Helpers { $0.threads = 1 }
+        #expect(helpers.attack("none") == nil)
+        let first = helpers.servers
+        for index in 0..<20 { #expect(helpers.attack("crash \(index)") == .decoderFailed) }
+        #expect(helpers.attack("none again") == nil)
+        #expect(helpers.servers.count == 1 && helpers.servers != first)
+    }
+
     @Test("have no descriptor of another helper, nor has the process whose copies they are")
     func inherited() throws {
         let helpers = try Helpers { $0.threads = 2 }
