@@ -311,6 +311,21 @@ struct RemovalTests {
         await test.cache.shutdown()
     }
 
+    @Test("calls may end while all that belongs to their URL is removed on another thread")
+    func endingMeanwhile() async {
+        await #expect(processExitsWith: .success) {
+            let test = TestCache()
+            test.cache.fastQueue.isSuspended = true
+            let haveEnded = Box(false)
+            await withTaskGroup { group in
+                group.addTask { while !haveEnded.value { test.cache.removeData(for: url("a")) } }
+                for _ in 0..<10_000 { test.cache.getData(url("a")).cancel() }
+                haveEnded.update { $0 = true }
+            }
+            await test.cache.shutdown()
+        }
+    }
+
     private func cache(_ folder: TemporaryFolder?, _ transport: LateTransport, _ shelf: Shelf...) -> DataCache {
         TestCache(folder: folder) {
             $0.transport = transport

@@ -162,7 +162,7 @@ struct RedisFailureTests {
             test.transport.script(url("\(number)"), [.body(Data("x".utf8))])
             _ = try await test.cache.getData(url("\(number)")).value
         }
-        #expect(lines.value.contains { $0.contains("a tier fails and rests") && $0.contains("WRONGPASS") })
+        try await lines.wait { $0.contains { $0.contains("a tier fails and rests") && $0.contains("WRONGPASS") } }
         #expect(!lines.value.contains { $0.contains("battery") })
     }
 

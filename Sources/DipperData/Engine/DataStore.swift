@@ -87,7 +87,7 @@ final class DataStore: Sendable {
     }
 
     /// Looks up memory and disk, on a reader's thread, and then the tiers below: the entry, or the variant that the
-    /// call's fields choose. Without either, or if it is out of date, reads what an earlier attempt has left on disk.
+    /// call's fields choose. Without either, or if it is out of date, notes what an earlier attempt has left on disk.
     func lookUp(
         _ call: Call, _ place: Workers.Place, wantsRemnant: Bool,
         _ answer: @escaping @Sendable (FoundEntry?, Remnant?, @escaping @Sendable () -> Void) -> Void
@@ -128,7 +128,7 @@ final class DataStore: Sendable {
     private func remnant(for call: Call, beside found: FoundEntry?) -> Remnant? {
         guard found != nil else { return disk?.remnant(of: call.key) }
         guard mayFollowFailure(call, beside: found) else { return nil }
-        return disk?.remnant(of: call.key, withBody: false)?.failure.map(Remnant.failure)
+        return disk?.remnant(of: call.key)?.failure.map(Remnant.failure)
     }
 
     /// Whether an earlier failure may be the answer to a call, because no entry is.
@@ -193,7 +193,7 @@ final class DataStore: Sendable {
     func readPartial(
         of key: CacheKey, _ place: Workers.Place, _ answer: @escaping @Sendable (PartialBody?) -> Void
     ) -> Bool {
-        readers?.add(place, { answer(self.disk?.remnant(of: key)?.partial) }) != nil
+        readers?.add(place, { answer(self.disk?.partial(of: key)) }) != nil
     }
 
     func runOnReader(_ place: Workers.Place, _ work: @escaping @Sendable () -> Void) {
@@ -537,7 +537,7 @@ final class DataStore: Sendable {
     /// The failure that this process has seen, also if it is on disk.
     func failureInMemory(of key: CacheKey) -> EntryInfo? {
         guard hasRemnants.load(ordering: .relaxed) else { return nil }
-        return remnants.peek(key) { copy $0 }.flatMap { Remnant($0)?.failure }
+        return remnants.peek(key) { $0.info }.flatMap { Remnant($0).failure }
     }
 
     // MARK: Partial bodies
@@ -561,7 +561,7 @@ final class DataStore: Sendable {
 
     func partialInMemory(of key: CacheKey) -> PartialBody? {
         // Reading does not count as a use: the oldest partial body leaves first.
-        remnants.peek(key) { copy $0 }.flatMap { Remnant($0)?.partial }
+        remnants.peek(key) { copy $0 }.flatMap(PartialBody.init)
     }
 
     func dropPartial(of key: CacheKey) {

@@ -284,7 +284,7 @@ extension Fetch {
     }
 
     private func beginAnew(for call: Call) {
-        findings.beginAnew()
+        findings.forget()
         sources.begin(anewFor: call)
         findings.failure = nil
         forgetLookUp()

@@ -53,7 +53,7 @@ extension Fetch {
         // Without a way to the host no attempt is made, and none is counted.
         guard canReach else { return failed(.unreachable) }
         let findings = findings
-        // With a disk, the look-up has read the partial body already; without one, nobody has.
+        // With a disk, the look-up has said whether there is a partial body; without one, nobody has looked.
         let isUnread =
             engine.store.disk == nil && findings.attempts == 0 && findings.found == nil && !demand.insistsOnNetwork
         guard findings.partial == nil, findings.isPartialLeft || isUnread else { return confirm() }

@@ -114,7 +114,7 @@ extension Fetch {
         let hasOtherURL = mayGoOn && !error.isRemembered && followLatestURL()
         let goesOn = hasOtherURL || mayGoOn && sources.goOn(for: waiters.map(\.call), after: error)
         if goesOn {
-            if !hasOtherURL { findings.partial = nil }
+            if !hasOtherURL { findings.forgetPartial() }
             for waiter in waiters { waiter.limits.failures = FailureCount() }
             // A call that has named no stand-in ends with this failure.
             ending.removeAll { !sources.isStandIn || $0.call.hasStandIns }

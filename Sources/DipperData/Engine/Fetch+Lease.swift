@@ -63,7 +63,7 @@ extension Fetch: LeasedWork {
     private func forgetFound() {
         let parked = findings.unpark()
         if parked > 0 { engine.account { $0.giveBack(parked: parked) } }
-        findings.beginAnew()
+        findings.forget()
     }
 
     func failedElsewhere(_ error: DipperError) {

@@ -81,8 +81,9 @@ extension Fetch {
         }
         takeLookedUp(claim)
         // A fetch that waits with nothing to remember is small.
-        if hit != nil || remnant?.partial != nil || knownFindings != nil {
-            findings.lookedUp(hit, remnant?.partial, isAttempting: run != nil)
+        let isPartialLeft = remnant?.isPartial == true
+        if hit != nil || isPartialLeft || knownFindings != nil {
+            findings.lookedUp(hit, isPartialLeft: isPartialLeft, isAttempting: run != nil)
             findings.foundBefore = info?.stored
         }
         if hit == nil { turnToSubstitutes() }

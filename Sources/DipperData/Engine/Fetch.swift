@@ -158,7 +158,7 @@ final class Fetch: QueueEntry {
     func forgetOutdated() {
         guard claim?.isOutdated == true else { return }
         claim = nil
-        knownFindings?.forgetRemoved()
+        knownFindings?.forget()
     }
 
     /// Gives an attempt the right to keep its answer. Drops the entry and the partial body if the entry has been
@@ -168,7 +168,7 @@ final class Fetch: QueueEntry {
         // In this order: what is revoked between the two questions counts as revoked, not as merely superseded.
         let isCurrent = claim?.isCurrent == true
         let isRevoked = claim?.isRevoked == true
-        if isRevoked { findings.forgetRemoved() } else { findings.forgetCleared(history) }
+        if isRevoked { findings.forget() } else { findings.forgetCleared(history) }
         // A whole entry has been kept since, so nothing older will be part of the answer.
         if isRevoked ? attempts > 0 : !isCurrent { claim = history.claim(key, of: alias) }
     }

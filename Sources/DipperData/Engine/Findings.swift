@@ -13,7 +13,8 @@ final class Findings {
     var foundBefore: TimeInterval?
     /// Whether later fetches can continue the partial body: it is on disk, or among those in memory.
     var isPartialKept = false
-    /// Whether the partial body is only among the kept ones: there was no room for it here while the fetch was parked.
+    /// Whether the partial body is only among the kept ones: it has not been read yet, or there was no room for it here
+    /// while the fetch was parked.
     private(set) var isPartialLeft = false
     /// The bytes of ``partial`` that count towards the budget of parked fetches.
     private(set) var parked = 0
@@ -41,20 +42,18 @@ final class Findings {
     }
 
     /// - Parameter isAttempting: whether an attempt is under way, which has a partial body of its own.
-    func lookedUp(_ found: FoundEntry?, _ partial: PartialBody?, isAttempting: Bool) {
+    func lookedUp(_ found: FoundEntry?, isPartialLeft: Bool, isAttempting: Bool) {
         self.found = found
-        if let partial, self.partial == nil, !isAttempting {
-            self.partial = partial
-            isPartialKept = true
-            isPartialLeft = false
-        }
+        if isPartialLeft, partial == nil, !isAttempting { (self.isPartialLeft, isPartialKept) = (true, true) }
     }
 
-    /// Drops the entry and the partial body, which have been removed.
-    func forgetRemoved() {
-        (found, partial) = (nil, nil)
-        isPartialLeft = false
+    /// Drops the entry and the partial body.
+    func forget() {
+        found = nil
+        forgetPartial()
     }
+
+    func forgetPartial() { (partial, isPartialLeft) = (nil, false) }
 
     /// Drops the entry if it has been removed with all others.
     func forgetCleared(_ history: RemovalHistory) {
@@ -64,11 +63,9 @@ final class Findings {
     // MARK: Attempts
 
     func complete() -> Bool {
-        partial = nil
+        forgetPartial()
         return exchange(&isPartialKept, with: false)
     }
-
-    func beginAnew() { (found, partial) = (nil, nil) }
 
     // MARK: Parking
 

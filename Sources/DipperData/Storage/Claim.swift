@@ -3,65 +3,70 @@ import Synchronization
 
 /// The right of running work to keep its result under a key. Removals of the key revoke it, tier by tier.
 package final class Claim: Sendable {
-    /// The mark of a claim after which a complete entry has been kept, beside the tiers that it has lost.
-    static let superseded: UInt8 = 0x80
+    /// The part of a claim that the history knows. Its end has no effect, so it may come under the lock of the history.
+    final class Losses: Sendable {
+        /// The mark of a claim after which a complete entry has been kept, beside the tiers that it has lost.
+        static let superseded: UInt8 = 0x80
 
-    let key: CacheKey
-    /// The key of the URL alone; `nil` for a key that begins with the URL.
-    private let url: Reference<CacheKey>?
-    let number: UInt64
+        let key: CacheKey
+        /// The key of the URL alone; `nil` for a key that begins with the URL.
+        private let url: Reference<CacheKey>?
+        let number: UInt64
+        let isOfAddition: Bool
+        private let marks = Atomic<UInt8>(0)
+
+        // Unsafe: only `ClaimTable` touches them, under the lock of the history.
+        fileprivate nonisolated(unsafe) var next: Losses?
+        fileprivate nonisolated(unsafe) var previous: Losses?
+
+        init(_ key: CacheKey, _ url: CacheKey?, _ number: UInt64, isOfAddition: Bool) {
+            (self.key, self.number, self.isOfAddition) = (key, number, isOfAddition)
+            self.url = url.map { Reference($0) }
+        }
+
+        var all: UInt8 { marks.load(ordering: .sequentiallyConsistent) }
+
+        func add(_ lost: UInt8) { marks.bitwiseOr(lost, ordering: .sequentiallyConsistent) }
+
+        /// Whether the work was asked for by a URL with this text.
+        func isOf(_ address: String) -> Bool { key.isOf(address) || url?.value.isOf(address) == true }
+    }
+
+    let losses: Losses
     let begun: UInt64
-    let isOfAddition: Bool
-    private let losses = Atomic<UInt8>(0)
     private let history: RemovalHistory
     private let outer: Claim?
 
-    // Unsafe: only `ClaimTable` touches them, under the lock of the history.
-    fileprivate nonisolated(unsafe) var isListed = false
-    fileprivate nonisolated(unsafe) var next: Unmanaged<Claim>?
-    fileprivate nonisolated(unsafe) var previous: Unmanaged<Claim>?
-
-    init(
-        _ key: CacheKey, _ url: CacheKey?, _ history: RemovalHistory, _ outer: Claim?, _ number: UInt64,
-        isAddition: Bool
-    ) {
-        (self.key, self.history, self.outer, self.number) = (key, history, outer, number)
-        self.url = url.map { Reference($0) }
-        isOfAddition = isAddition
+    init(_ losses: Losses, _ history: RemovalHistory, _ outer: Claim?) {
+        (self.losses, self.history, self.outer) = (losses, history, outer)
         begun = RemovalHistory.now
     }
 
-    deinit { history.end(self) }
+    deinit { history.end(losses) }
 
-    func lose(_ lost: UInt8) { losses.bitwiseOr(lost, ordering: .sequentiallyConsistent) }
+    var key: CacheKey { losses.key }
 
     // mutant Removal: `revoked.isDisjoint(with: tier) }` => `tier.isEmpty || true }`
     func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
 
-    private var lost: UInt8 {
-        losses.load(ordering: .sequentiallyConsistent)
-            | (outer?.lost ?? 0) & (isOfAddition ? Self.superseded : .max)
-    }
-    private var revoked: CacheTiers { CacheTiers(rawValue: lost & ~Self.superseded) }
+    private var lost: UInt8 { losses.all | (outer?.lost ?? 0) & (losses.isOfAddition ? Losses.superseded : .max) }
+    private var revoked: CacheTiers { CacheTiers(rawValue: lost & ~Losses.superseded) }
 
     /// Whether the entry has not been removed from disk, nor a complete one kept, since the claim was made.
     var isCurrent: Bool { isLatest && allows(.disk) }
 
-    var isLatest: Bool { lost & Self.superseded == 0 }
+    var isLatest: Bool { lost & Losses.superseded == 0 }
 
     var isRevoked: Bool { !revoked.isEmpty }
 
     /// Whether nothing has happened since the claim was made, so that it is as good as a new one.
     var isUntouched: Bool { lost == 0 }
 
-    func revoke() { lose(.max) }
-
-    /// Whether the work was asked for by a URL with this text.
-    func isOf(_ address: String) -> Bool { key.isOf(address) || url?.value.isOf(address) == true }
+    func revoke() { losses.add(.max) }
 
     /// Notes another URL that is asked from now on: removals of that one revoke the right, too.
     func ask(_ address: String) {
-        if !isOf(address) { history.note(address, of: self) }
+        if !losses.isOf(address) { history.note(address, of: losses) }
     }
 
     var isOutdated: Bool { revoked.isSuperset(of: [.memory, .disk]) }
@@ -70,51 +75,46 @@ package final class Claim: Sendable {
 }
 
 /// The claims of a history by their keys. Those of one key are a chain, so that each of thousands leaves in constant
-/// time. The table does not keep its claims: each leaves it before it is freed.
+/// time. The table keeps no claim: each leaves it before it is freed.
 struct ClaimTable: Sendable {
-    private var first: [KeyHash: Unmanaged<Claim>] = [:]
+    private var first: [KeyHash: Claim.Losses] = [:]
 
-    mutating func add(_ claim: Claim) {
-        claim.next = first.updateValue(.passUnretained(claim), forKey: claim.key.hash)
-        claim.next?._withUnsafeGuaranteedRef { $0.previous = .passUnretained(claim) }
-        claim.isListed = true
+    mutating func add(_ claim: Claim.Losses) {
+        claim.next = first.updateValue(claim, forKey: claim.key.hash)
+        claim.next?.previous = claim
     }
 
-    mutating func remove(_ claim: Claim) {
-        guard claim.isListed else { return }
-        let (previous, next) = (claim.previous, claim.next)
-        if let previous {
-            previous._withUnsafeGuaranteedRef { $0.next = next }
-        } else {
-            first[claim.key.hash] = next
+    /// Without effect on a claim that has left already.
+    mutating func remove(_ claim: Claim.Losses) {
+        if let previous = claim.previous {
+            previous.next = claim.next
+        } else if first[claim.key.hash] === claim {
+            first[claim.key.hash] = claim.next
         }
-        next?._withUnsafeGuaranteedRef { $0.previous = previous }
-        Self.unlink(claim)
+        claim.next?.previous = claim.previous
+        (claim.previous, claim.next) = (nil, nil)
     }
 
-    mutating func removeAll(of key: CacheKey, _ body: (Claim) -> Void) {
-        Self.forEach(from: first.removeValue(forKey: key.hash)) { claim in
-            Self.unlink(claim)
-            body(claim)
+    mutating func revokeAll(of key: CacheKey) {
+        var next = first.removeValue(forKey: key.hash)
+        while let claim = next {
+            claim.add(.max)
+            next = claim.next
+            (claim.previous, claim.next) = (nil, nil)
         }
     }
 
-    func forEach(of key: CacheKey, _ body: (Claim) -> Void) { Self.forEach(from: first[key.hash], body) }
+    func forEach(of key: CacheKey, _ body: (Claim.Losses) -> Void) { Self.forEach(from: first[key.hash], body) }
 
-    func forEach(_ body: (Claim) -> Void) { for first in first.values { Self.forEach(from: first, body) } }
+    func forEach(_ body: (Claim.Losses) -> Void) { for first in first.values { Self.forEach(from: first, body) } }
 
-    private static func forEach(from first: Unmanaged<Claim>?, _ body: (Claim) -> Void) {
+    private static func forEach(from first: Claim.Losses?, _ body: (Claim.Losses) -> Void) {
         var next = first
         while let claim = next {
-            next = claim._withUnsafeGuaranteedRef { claim in
-                let next = claim.next
-                body(claim)
-                return next
-            }
+            body(claim)
+            next = claim.next
         }
     }
-
-    private static func unlink(_ claim: Claim) { (claim.isListed, claim.previous, claim.next) = (false, nil, nil) }
 }
 
 /// The check of a tier, under its lock, before it keeps an entry.

@@ -135,12 +135,21 @@ extension DiskTier {
         return record
     }
 
-    func remnant(of key: CacheKey, withBody: Bool = true) -> Remnant? {
+    /// Reads no body.
+    func remnant(of key: CacheKey) -> Remnant? {
+        findRemnant(of: key, withBody: false).map { Remnant($0.record.value.info) }
+    }
+
+    func partial(of key: CacheKey) -> PartialBody? {
+        findRemnant(of: key, withBody: true).flatMap { $0.partial ?? PartialBody($0.record.value) }
+    }
+
+    private func findRemnant(of key: CacheKey, withBody: Bool) -> (record: EntryRecord, partial: PartialBody?)? {
         let slot = StagingArea.Slot(key: key, table: .partial)
         guard let (record, _, partial) = find(slot, EntryIndex.id(of: key), withBody: withBody),
             !record.lifetime.isExpired(at: now().timeIntervalSince1970)
         else { return nil }
-        return partial.map(Remnant.partial) ?? Remnant(record.value)
+        return (record, partial)
     }
 
     /// Returns the rows whose entries have not been removed or flushed.

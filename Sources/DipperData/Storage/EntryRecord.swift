@@ -105,6 +105,7 @@ extension EntryRecord {
 
 extension PartialBody {
     init?(_ kept: StoredData) {
+        if Remnant(kept.info).failure != nil { return nil }
         self.init(TransferResponse(headers: kept.info.headers, body: kept.data), of: kept.info.url)
         audience = kept.info.audience
     }

@@ -20,9 +20,8 @@ package final class RemovalHistory: Sendable {
     private let cleared = Atomic<UInt64>(0)
     private let flushed = Atomic<UInt64>((-TimeInterval.infinity).bitPattern)
     private let claims = Mutex(ClaimTable())
-    /// The claims of work that asks another URL than that of its key, by their numbers: few. Each leaves the table
-    /// before it is freed.
-    private let elsewhere = RareTable<UInt64, (claim: Unmanaged<Claim>, address: String)>()
+    /// The claims of work that asks another URL than that of its key, by their numbers: few.
+    private let elsewhere = RareTable<UInt64, (losses: Claim.Losses, address: String)>()
     /// The number of the latest claim of all stores, by which the order of claims is known.
     private static let latest = Atomic<UInt64>(0)
 
@@ -45,22 +44,23 @@ package final class RemovalHistory: Sendable {
         isReplacing: Bool = false
     ) -> Claim {
         let number = Self.latest.add(1, ordering: .relaxed).newValue
-        let claim = Claim(key, url, self, outer, number, isAddition: isAddition)
+        let losses = Claim.Losses(key, url, number, isOfAddition: isAddition)
+        let claim = Claim(losses, self, outer)
         claims.withLock { claims in
-            if isReplacing { claims.removeAll(of: key) { $0.revoke() } }
-            claims.add(claim)
+            if isReplacing { claims.revokeAll(of: key) }
+            claims.add(losses)
         }
         return claim
     }
 
-    func end(_ claim: Claim) {
-        claims.withLock { $0.remove(claim) }
-        elsewhere.remove { _ in [claim.number] }
+    func end(_ losses: Claim.Losses) {
+        claims.withLock { $0.remove(losses) }
+        elsewhere.remove { _ in [losses.number] }
     }
 
     /// Notes the URL that the work of a claim asks from now on.
-    func note(_ address: String, of claim: Claim) {
-        elsewhere.change { $0[claim.number] = (.passUnretained(claim), address) }
+    func note(_ address: String, of losses: Claim.Losses) {
+        elsewhere.change { $0[losses.number] = (losses, address) }
     }
 
     func clear() {
@@ -70,18 +70,16 @@ package final class RemovalHistory: Sendable {
     }
 
     func revoke(from tiers: CacheTiers) {
-        claims.withLock { $0.forEach { $0.lose(tiers.rawValue) } }
+        claims.withLock { $0.forEach { $0.add(tiers.rawValue) } }
     }
 
     /// Takes time by the number of claims.
     func removeAll(of address: String, from tiers: CacheTiers) {
         claims.withLock { claims in
-            claims.forEach { if $0.isOf(address) { $0.lose(tiers.rawValue) } }
+            claims.forEach { if $0.isOf(address) { $0.add(tiers.rawValue) } }
         }
         elsewhere.change { elsewhere in
-            for (claim, asked) in elsewhere.values where asked == address {
-                claim._withUnsafeGuaranteedRef { $0.lose(tiers.rawValue) }
-            }
+            for (losses, asked) in elsewhere.values where asked == address { losses.add(tiers.rawValue) }
         }
     }
 
@@ -90,12 +88,12 @@ package final class RemovalHistory: Sendable {
     func replace(_ key: CacheKey, by claim: Claim) {
         claims.withLock { claims in
             if claim.isRevoked { return }
-            claims.forEach(of: key) { if $0 !== claim { $0.revoke() } }
+            claims.forEach(of: key) { if $0 !== claim.losses { $0.add(.max) } }
         }
     }
 
     func remove(_ key: CacheKey, from tiers: CacheTiers) {
-        claims.withLock { $0.forEach(of: key) { $0.lose(tiers.rawValue) } }
+        claims.withLock { $0.forEach(of: key) { $0.add(tiers.rawValue) } }
     }
 
     /// Records that an entry is being kept: what was asked for before it comes too late.
@@ -105,9 +103,9 @@ package final class RemovalHistory: Sendable {
     func supersede(_ key: CacheKey, by claim: Claim? = nil, isLatest: Bool = false) -> Bool {
         claims.withLock { claims in
             guard claim?.maySupersede(isLatest: isLatest) != false else { return false }
-            let number = claim?.number ?? .max
+            let number = claim?.losses.number ?? .max
             claims.forEach(of: key) { other in
-                if other.number <= number, !(isLatest && other.isOfAddition) { other.lose(Claim.superseded) }
+                if other.number <= number, !(isLatest && other.isOfAddition) { other.add(Claim.Losses.superseded) }
             }
             return true
         }

@@ -131,20 +131,13 @@ package final class EntryInfo: Sendable {
 
 /// The trace that an attempt leaves if it brings no entry.
 enum Remnant: Sendable {
-    case partial(PartialBody)
+    /// A partial body, which is read only for an attempt that may continue it.
+    case partial
     case failure(EntryInfo)
 
-    init?(_ kept: StoredData) {
-        if kept.info.status >= 400 {
-            self = .failure(kept.info)
-        } else if let partial = PartialBody(kept) {
-            self = .partial(partial)
-        } else {
-            return nil
-        }
-    }
+    init(_ info: EntryInfo) { self = info.status >= 400 ? .failure(info) : .partial }
 
-    var partial: PartialBody? { if case .partial(let partial) = self { partial } else { nil } }
+    var isPartial: Bool { if case .partial = self { true } else { false } }
     var failure: EntryInfo? { if case .failure(let info) = self { info } else { nil } }
 }
 

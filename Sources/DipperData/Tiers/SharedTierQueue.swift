@@ -11,48 +11,56 @@ struct SharedTierQueue {
     /// Waits for the end of the rest, if there are changes.
     var rest: Task<Void, any Error>?
     var settling: [CheckedContinuation<Void, Never>] = []
+    /// Whether no change begins any more.
+    var isStopped = false
 
     func hiddenBefore(_ name: String) -> TimeInterval {
         if case .remove = changes[name] { .infinity } else { clearedBefore }
     }
 
     /// - Parameter end: a moment after all stored records, in seconds since 1970.
-    mutating func add(_ change: TierChanges.Change, to name: String, before end: TimeInterval) {
+    /// - Returns: changes that have been dropped, to be freed outside of locks.
+    mutating func add(
+        _ change: TierChanges.Change, to name: String, before end: TimeInterval
+    ) -> TierChanges? {
         // A tier that rests takes no records.
-        if case .store = change, health.restsUntil != nil { return }
+        if case .store = change, health.restsUntil != nil { return nil }
         changes.add(change, to: name)
-        guard changes.count > Self.removalLimit else { return }
+        guard changes.count > Self.removalLimit else { return nil }
         clearedBefore = end
-        changes.drop(withRemovals: true)
+        return changes.drop(withRemovals: true)
     }
 
-    mutating func hideAll(before end: TimeInterval) {
+    /// - Returns: changes that have been dropped, to be freed outside of locks.
+    mutating func hideAll(before end: TimeInterval) -> TierChanges {
         clearedBefore = max(clearedBefore, end)
-        changes.drop()
+        return changes.drop()
     }
 
     mutating func next(at now: Duration) -> (name: String, change: TierChanges.Change)? {
-        guard changes.mayBegin, health.admits(at: now) else { return nil }
+        guard !isStopped, changes.mayBegin, health.admits(at: now) else { return nil }
         return changes.next()
     }
 
-    /// - Returns: whether a rest begins.
-    mutating func ended(_ name: String?, isFailure: Bool, at now: Duration) -> Bool {
+    /// Takes the same short time however many changes wait.
+    /// - Returns: the changes that are dropped because a rest begins, to be freed outside of locks.
+    mutating func ended(_ name: String?, isFailure: Bool, at now: Duration) -> TierChanges? {
         if let name { changes.ended(name, isLost: isFailure) }
         guard isFailure else {
             health.succeeded()
-            return false
+            return nil
         }
-        let begins = health.failed(at: now)
-        if begins { changes.drop() }
-        return begins
+        return health.failed(at: now) ? changes.drop() : nil
     }
 
+    /// Whether an end may let a change begin, or somebody go on who waits for changes.
+    var hasWaiting: Bool { !changes.isEmpty || !settling.isEmpty }
+
     /// When to carry out the changes that wait while the tier rests.
-    var wakes: Duration? { changes.isEmpty ? nil : health.restsUntil }
+    var wakes: Duration? { isStopped || changes.isEmpty ? nil : health.restsUntil }
 
     mutating func takeSettled() -> [CheckedContinuation<Void, Never>] {
-        let isSettled = changes.isEmpty || (!changes.isRunning && health.restsUntil != nil)
+        let isSettled = changes.isEmpty || (!changes.isRunning && (isStopped || health.restsUntil != nil))
         return isSettled ? exchange(&settling, with: []) : []
     }
 }
@@ -73,32 +81,41 @@ struct TierChanges: Sendable {
 
     /// May hold names that no longer wait.
     private var order = Deque<String>()
-    private var waiting: [String: Change] = [:]
+    /// A name waits in one of the two.
+    private var stores: [String: Change] = [:]
+    private var removals: Set<String> = []
     private var running: [String: Change] = [:]
     private var size = 0
 
-    var isEmpty: Bool { waiting.isEmpty && running.isEmpty }
+    var isEmpty: Bool { count == 0 && running.isEmpty }
     var isRunning: Bool { !running.isEmpty }
     var mayBegin: Bool {
-        running.count < Self.mostRunning && waiting.contains(where: { running[$0.key] == nil })
+        running.count < Self.mostRunning
+            && (removals.contains { running[$0] == nil } || stores.contains { running[$0.key] == nil })
     }
-    var count: Int { waiting.count }
+    var count: Int { stores.count + removals.count }
 
-    subscript(name: String) -> Change? { waiting[name] ?? running[name] }
+    subscript(name: String) -> Change? { waiting(name) ?? running[name] }
+
+    private func waiting(_ name: String) -> Change? { removals.contains(name) ? .remove : stores[name] }
+
+    private mutating func take(_ name: String) -> Change? {
+        removals.remove(name) != nil ? .remove : stores.removeValue(forKey: name)
+    }
 
     mutating func add(_ change: Change, to name: String) {
-        let replaced = waiting.removeValue(forKey: name)
+        let replaced = take(name)
         size -= replaced?.size ?? 0
         guard size + change.size <= Self.limit else { return }
         size += change.size
         if replaced == nil { order.append(name) }
-        waiting[name] = change
+        if case .store = change { stores[name] = change } else { removals.insert(name) }
     }
 
     mutating func next() -> (name: String, change: Change)? {
         while let index = order.firstIndex(where: { running[$0] == nil }) {
             let name = order.remove(at: index)
-            guard let change = waiting.removeValue(forKey: name) else { continue }
+            guard let change = take(name) else { continue }
             running[name] = change
             return (name, change)
         }
@@ -110,16 +127,19 @@ struct TierChanges: Sendable {
     mutating func ended(_ name: String, isLost: Bool) {
         guard let change = running.removeValue(forKey: name) else { return }
         size -= change.size
-        if isLost, case .remove = change, waiting[name] == nil {
-            waiting[name] = .remove
-            order.append(name)
-        }
+        if isLost, case .remove = change, waiting(name) == nil { add(.remove, to: name) }
     }
 
-    mutating func drop(withRemovals: Bool = false) {
-        waiting = withRemovals ? [:] : waiting.filter { $0.value.size == 0 }
-        order.removeAll { waiting[$0] == nil }
+    /// - Returns: the changes that have been dropped.
+    mutating func drop(withRemovals: Bool = false) -> TierChanges {
+        var dropped = TierChanges()
+        swap(&stores, &dropped.stores)
+        if withRemovals {
+            swap(&removals, &dropped.removals)
+            swap(&order, &dropped.order)
+        }
         size = running.values.reduce(0) { $0 + $1.size }
+        return dropped
     }
 }
 

@@ -7,10 +7,7 @@ import Synchronization
 final class SharedTiers: Sendable {
     private struct State {
         var queues: [SharedTierQueue]
-        /// When entries were removed, in seconds since 1970, by their names: others may have stored forms of them.
-        var removals: [String: TimeInterval] = [:]
-        /// Forms of earlier bytes count as absent, because some of those removals are forgotten.
-        var formsHiddenBefore = -TimeInterval.infinity
+        var removals = RemovedBytes()
         var isClosed = false
     }
 
@@ -25,7 +22,6 @@ final class SharedTiers: Sendable {
 
     /// The size of the largest record to store or use, in bytes.
     private static let recordLimit = 8 << 20
-    private static let mostRemovals = 16_384
     /// The time for which a tier keeps an entry that is stale, in seconds.
     private static let staleLife: TimeInterval = 7 * 86_400
     private static let changeTimeLimit = Duration.seconds(5)
@@ -94,8 +90,8 @@ final class SharedTiers: Sendable {
         if case .store(let record, _, _) = change { return answer(record) }
         guard isAsked else { return answer(nil) }
         let take: TierLookUps.Answer = { result in
-            self.ended(result, in: index)
-            answer(try? result.get())
+            if let result { self.ended(result, in: index) }
+            answer((try? result?.get()) ?? nil)
         }
         if let tier = loopTiers[index] {
             lookUps.ask(tier, for: name, take)
@@ -123,9 +119,7 @@ final class SharedTiers: Sendable {
         let hiddenBefore = state.withLock { state in
             max(
                 state.queues[index].hiddenBefore(wanted.name),
-                wanted.original.map { max(state.removals[$0.digest] ?? -.infinity, state.formsHiddenBefore) }
-                    ?? -.infinity
-            )
+                wanted.original.map { state.removals.hideForms(of: $0.digest) } ?? -.infinity)
         }
         // mutant Tier: `red >= hiddenB` => `red >= -hiddenB`
         return record.value.info.stored >= hiddenBefore
@@ -151,14 +145,8 @@ final class SharedTiers: Sendable {
     func remove(_ key: CacheKey, hidesForms: Bool) {
         if hidesForms, !key.isDerived {
             let (name, end) = (key.digest, afterNow)
-            state.withLock { state in
-                state.removals[name] = end
-                guard state.removals.count > Self.mostRemovals else { return }
-                // The older half is forgotten, and with it the older forms. The entries themselves are gone.
-                let middle = state.removals.values.sorted()[Self.mostRemovals / 2]
-                state.removals = state.removals.filter { $0.value > middle }
-                state.formsHiddenBefore = max(state.formsHiddenBefore, middle)
-            }
+            let forgotten = state.withLock { $0.removals.add(name, at: end) }
+            withExtendedLifetime(forgotten) {}
         }
         change(.remove, of: key)
     }
@@ -166,19 +154,19 @@ final class SharedTiers: Sendable {
     private func change(_ change: TierChanges.Change, of key: CacheKey, permit: Permit? = nil) {
         let name = key.digest
         let end = afterNow
-        state.withLock { state in
-            guard !state.isClosed, permit?.isGranted(in: .shared, by: history) != false else { return }
-            for index in tiers.indices { state.queues[index].add(change, to: name, before: end) }
+        let dropped = state.withLock { state -> [TierChanges] in
+            guard !state.isClosed, permit?.isGranted(in: .shared, by: history) != false else { return [] }
+            return tiers.indices.compactMap { state.queues[$0].add(change, to: name, before: end) }
         }
+        withExtendedLifetime(dropped) {}
         for index in tiers.indices { carryOut(in: index) }
     }
 
     /// Makes this process ignore the records stored so far; others use them.
     func hideAll() {
         let end = afterNow
-        state.withLock { state in
-            for index in tiers.indices { state.queues[index].hideAll(before: end) }
-        }
+        let dropped = state.withLock { state in tiers.indices.map { state.queues[$0].hideAll(before: end) } }
+        withExtendedLifetime(dropped) {}
     }
 
     /// In seconds since 1970: later records are not before that time.
@@ -204,6 +192,7 @@ final class SharedTiers: Sendable {
         }
     }
 
+    /// Notes at once whether the tier works, so that the next question knows. What follows runs code of the program.
     /// - Parameter name: of a record that was changed; `nil` after a look-up.
     private func ended<Value>(_ result: Result<Value, any Error>, of name: String? = nil, in index: Int) {
         let moment = time.now()
@@ -211,27 +200,37 @@ final class SharedTiers: Sendable {
         // A tier without room works.
         if failure as? DipperError == .notWritten { failure = nil }
         let isFailure = failure != nil
-        let (begins, wakes, settled) = state.withLock { state in
-            let begins = state.queues[index].ended(name, isFailure: isFailure, at: moment)
-            return (begins, state.queues[index].wakes, state.queues[index].takeSettled())
+        let (dropped, hasWaiting) = state.withLock { state in
+            (state.queues[index].ended(name, isFailure: isFailure, at: moment), state.queues[index].hasWaiting)
         }
-        if begins, let failure {
-            // Another library's error may contain secrets, such as the password in a server's address.
-            let text = (failure as? DipperError).map { "\($0)" } ?? "\(type(of: failure))"
-            logger.warning("a tier fails and rests", metadata: ["tier": "\(tiers[index].name)", "error": "\(text)"])
+        guard dropped != nil || hasWaiting else { return }
+        thread.async { [self, failure] in
+            if let failure, dropped != nil {
+                // Another library's error may contain secrets, such as the password in a server's address.
+                let text = (failure as? DipperError).map { "\($0)" } ?? "\(type(of: failure))"
+                logger.warning(
+                    "a tier fails and rests", metadata: ["tier": "\(tiers[index].name)", "error": "\(text)"])
+            }
+            goOn(in: index)
         }
+    }
+
+    private func goOn(in index: Int) {
+        let (wakes, settled) = state.withLock { ($0.queues[index].wakes, $0.queues[index].takeSettled()) }
         for continuation in settled { continuation.resume() }
         guard let wakes else { return carryOut(in: index) }
         let rest = Task { [weak self, time] in
             try await time.sleep(wakes)
             self?.carryOut(in: index)
         }
-        let (old, isClosed) = state.withLock { (exchange(&$0.queues[index].rest, with: rest), $0.isClosed) }
+        let (old, isStopped) = state.withLock { state in
+            (exchange(&state.queues[index].rest, with: rest), state.queues[index].isStopped)
+        }
         old?.cancel()
-        if isClosed { rest.cancel() }
+        if isStopped { rest.cancel() }
     }
 
-    /// Returns when the changes have been carried out, or wait while a tier rests.
+    /// Returns when the changes have been carried out, or wait while a tier rests, and the program has heard of the rest.
     func settle() async {
         for index in tiers.indices {
             await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
@@ -242,13 +241,52 @@ final class SharedTiers: Sendable {
                 for continuation in settled { continuation.resume() }
             }
         }
+        await thread.finish()
     }
 
     func shutdown() async {
         state.withLock { $0.isClosed = true }
         await settle()
-        Loop.post { [lookUps] in lookUps.close() }
-        for rest in state.withLock({ $0.queues.compactMap(\.rest) }) { rest.cancel() }
+        let rests = state.withLock { state in
+            for index in tiers.indices { state.queues[index].isStopped = true }
+            return state.queues.compactMap(\.rest)
+        }
+        for rest in rests { rest.cancel() }
+        // A rest may have ended since, and a change begun.
+        await settle()
+        // What the tiers answer from now on counts for nothing.
+        await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+            let close: @Loop () -> Void = { [lookUps] in
+                lookUps.close()
+                continuation.resume()
+            }
+            if !Loop.post(waits: false, close) { continuation.resume() }
+        }
+    }
+}
+
+/// When bytes were removed, in seconds since 1970, by their names: others may have stored forms of them.
+private struct RemovedBytes: Sendable {
+    private static let most = 8_192
+
+    private var latest: [String: TimeInterval] = [:]
+    private var earlier: [String: TimeInterval] = [:]
+    /// The ends of the latest removals, of the earlier ones, and of those that are forgotten.
+    private var ends = (latest: -Double.infinity, earlier: -Double.infinity, forgotten: -Double.infinity)
+
+    /// - Returns: removals that are forgotten, to be freed outside of locks.
+    mutating func add(_ name: String, at end: TimeInterval) -> [String: TimeInterval] {
+        latest[name] = end
+        ends.latest = max(ends.latest, end)
+        guard latest.count >= Self.most else { return [:] }
+        ends = (-.infinity, ends.latest, max(ends.forgotten, ends.earlier))
+        return exchange(&earlier, with: exchange(&latest, with: [:]))
+    }
+
+    /// Returns the time before which forms of some bytes count as absent. Those of forgotten removals are hidden with all
+    /// older forms.
+    func hideForms(of name: String) -> TimeInterval {
+        max(latest[name] ?? earlier[name] ?? -.infinity, ends.forgotten)
     }
 }
 

@@ -13,7 +13,8 @@ package protocol LoopTier: Tier {
 final class TierLookUps: LoopClient {
     /// Must call `ended` once.
     typealias LookUp = @Loop (_ ended: @escaping @Loop () -> Void) -> Void
-    typealias Answer = @Loop (Result<Data?, any Error>) -> Void
+    /// Called once, with what the tier has answered; with `nil` if it is not asked, because the cache is shut down.
+    typealias Answer = @Loop (Result<Data?, any Error>?) -> Void
 
     @Loop
     private final class Question {
@@ -68,7 +69,7 @@ final class TierLookUps: LoopClient {
     // MARK: Questions
 
     func ask(_ tier: any LoopTier, for name: String, _ answer: @escaping Answer) {
-        if isClosed { return answer(.success(nil)) }
+        if isClosed { return answer(nil) }
         let question = Question(due: time.now() + timeLimit, answer)
         tier.find(name) { result in self.end(question, result.mapError { $0 as any Error }) }
         if question.answer != nil { wait(for: question) }
@@ -76,7 +77,7 @@ final class TierLookUps: LoopClient {
 
     /// Asks a tier of the program, whose code runs on Swift's threads.
     func ask(_ tier: any Tier, for name: String, _ answer: @escaping Answer) {
-        if isClosed { return answer(.success(nil)) }
+        if isClosed { return answer(nil) }
         let question = Question(due: time.now() + timeLimit, answer)
         wait(for: question)
         question.task = Task.detached {
@@ -86,7 +87,7 @@ final class TierLookUps: LoopClient {
         }
     }
 
-    private func end(_ question: Question, _ result: Result<Data?, any Error>) {
+    private func end(_ question: Question, _ result: Result<Data?, any Error>?) {
         guard let answer = exchange(&question.answer, with: nil) else { return }
         question.task?.cancel()
         if let place = questions.firstIndex(where: { $0 === question }) {
@@ -132,7 +133,7 @@ final class TierLookUps: LoopClient {
     /// Nobody waits any more.
     func close() {
         isClosed = true
-        for question in questions { end(question, .success(nil)) }
+        for question in questions { end(question, nil) }
         seat?.leave()
         seat = nil
     }
