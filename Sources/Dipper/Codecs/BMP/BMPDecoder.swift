@@ -150,7 +150,9 @@ struct Bitmap {
     private func drawRuns(
         to picture: UnsafeMutablePointer<UInt32>, _ options: DecodeOptions
     ) throws(DipperError) {
-        var (x, y, offset, codes) = (0, 0, 0, 0)
+        // Codes since a row began.
+        var codes = 0
+        var (x, y, offset) = (0, 0, 0)
         let isHalf = header.bits == 4
         // What lies beyond the right edge is not drawn.
         func draw(_ count: Int, _ index: (Int) -> UInt8) {
@@ -165,7 +167,7 @@ struct Bitmap {
             let (count, value) = (Int(pixels[offset]), pixels[offset + 1])
             offset += 2
             switch (count, value) {
-            case (0, 0): (x, y) = (0, y + 1)
+            case (0, 0): (x, y, codes) = (0, y + 1, 0)
             case (0, 1): return
             case (0, 2) where offset + 1 < pixels.count:
                 (x, y) = (x + Int(pixels[offset]), y + Int(pixels[offset + 1]))
