@@ -56,7 +56,7 @@ final class SlowClients: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        end = context.channel.isWritable ? nil : .now() + patience
+        end = context.channel.isWritable ? nil : context.eventLoop.now + patience
         if let end, check == nil { look(at: end, context.channel) }
         context.fireChannelWritabilityChanged()
     }
@@ -66,7 +66,7 @@ final class SlowClients: ChannelInboundHandler, RemovableChannelHandler {
         check = channel.eventLoop.assumeIsolated().scheduleTask(deadline: time) { [self] in
             check = nil
             guard let end else { return }
-            if end <= .now() { channel.close(promise: nil) } else { look(at: end, channel) }
+            if end <= channel.eventLoop.now { channel.close(promise: nil) } else { look(at: end, channel) }
         }
     }
 
