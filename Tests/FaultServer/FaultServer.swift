@@ -165,6 +165,8 @@ extension FaultServer {
     /// Each 8 bytes are a little-endian output of SplitMix64 seeded with the hash of the path, so no two offsets look
     /// alike, and a test can detect a shifted or torn body.
     public static func body(of path: String, size: Int) -> Data {
+        // All empty arrays are one for the whole process, to which the initializer below would write.
+        if size == 0 { return Data() }
         var seed = hash(path.utf8.prefix { $0 != UInt8(ascii: "?") })
         let words = [UInt64](unsafeUninitializedCapacity: (size + 7) / 8) { words, count in
             count = words.count
