@@ -104,7 +104,8 @@ private final class Fleet {
     /// A key as the service knows it.
     private struct Lease {
         var holders: [LeasePlace: (work: Work, expires: Double)] = [:]
-        var watchers: [ObjectIdentifier: Work] = [:]
+        // In order, as all that a random number follows: a seed gives one run.
+        var watchers: [Work] = []
     }
 
     private static let (keys, entryLife, placeLife) = (400, 20.0, 10.0)
@@ -220,7 +221,7 @@ private final class Fleet {
         guard let node = busy.randomElement(using: &random) else { return }
         crashes += 1
         own[node] = [:]
-        for work in works[node].values {
+        for (_, work) in works[node].sorted(by: { $0.key < $1.key }) {
             lostWithNode += work.calls.count
             leave(work)
         }
@@ -315,8 +316,9 @@ private final class Fleet {
             leases[work.key].holders[place] = (work, now + Self.placeLife)
             report(.taken(place, mayBeKept: true, lifetime: .seconds(Self.placeLife)), to: work)
         case .watch:
-            leases[work.key].watchers[ObjectIdentifier(work)] = work
+            if !leases[work.key].watchers.contains(where: { $0 === work }) { leases[work.key].watchers.append(work) }
             let holders = leases[work.key].holders.values.filter { $0.expires > now }
+                .sorted { ($0.expires, $0.work.node) < ($1.expires, $1.work.node) }
             for holder in holders { report(.awaited(in: .fast), to: holder.work) }
             if holders.isEmpty { report(.gone(.first), to: work) }
         case .tell(let news):
@@ -324,7 +326,7 @@ private final class Fleet {
             leases[work.key].holders[own]?.expires = now + Self.placeLife
             publish(news, of: work.key, by: own)
         case .end(let news):
-            leases[work.key].watchers[ObjectIdentifier(work)] = nil
+            leases[work.key].watchers.removeAll { $0 === work }
             guard let own else { return }
             leases[work.key].holders[own] = nil
             publish(news, of: work.key, by: own)
@@ -332,8 +334,8 @@ private final class Fleet {
     }
 
     private func publish(_ news: LeaseNews, of key: Int, by place: LeasePlace) {
-        for work in leases[key].watchers.values where !work.isOver { report(.told(news, by: place), to: work) }
-        if news.isEnd { leases[key].watchers = [:] }
+        for work in leases[key].watchers where !work.isOver { report(.told(news, by: place), to: work) }
+        if news.isEnd { leases[key].watchers = [] }
     }
 }
 
