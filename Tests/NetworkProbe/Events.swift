@@ -21,6 +21,17 @@ final class EventPrinter: Sendable {
     func flush() { queue.sync {} }
 }
 
+/// Prints which fetches are held back.
+struct Pauses: EventSink {
+    let printer: EventPrinter
+
+    var topics: CacheEvent.Topics { .fetches }
+
+    func receive(_ event: CacheEvent) {
+        if event.kind == .paused { printer.print("pause", ["url": event.key.string]) }
+    }
+}
+
 func follow(_ task: DataTask, _ url: String, _ printer: EventPrinter) {
     task.onFail { error, isFatal in
         printer.print("fail", ["url": url, "error": error.shortDescription, "fatal": isFatal])

@@ -1,7 +1,7 @@
 // A cache that tests observe inside a network namespace. The program reads one command a line and prints one JSON
 // object a line for each event, with a time in milliseconds ("ms") on the monotonic clock:
 //
-//   get URL, slow URL    starts an urgent get or a prefetch; prints "progress", "fail", "retry" and "end"
+//   get URL, slow URL    starts an urgent get or a prefetch; prints "progress", "pause", "fail", "retry" and "end"
 //   demote URL           moves the calls for the URL to the slow queue
 //   reach HOST           prints "reach": whether the monitor says that the host can be reached
 //   quit                 ends the program, as the end of the input does
@@ -35,6 +35,7 @@ let monitor = NetlinkMonitor()
 let observation = monitor.observe { printer.print("network") }
 configuration.callbackQueue = .inPlace
 configuration.networkMonitor = monitor
+configuration.eventSinks = [Pauses(printer: printer)]
 configuration.logger.logLevel = .critical
 let cache = DataCache(configuration)
 printer.print("ready")

@@ -233,15 +233,21 @@ struct NamespaceTests {
         // More than a second of the link's rate.
         while try await probe.wait("progress", slow, after: probe.events.count).bytes ?? 0 < 3_000_000 {}
         let urgent = net.url("10.211.0.2", "/bytes/30000/urgent?delay=1500")
-        link.write("\n")
-        _ = await link.nextLine()
+        let known = probe.events.count
         probe.send("get \(urgent)")
+        try await probe.wait("pause", slow, after: known)
+        let before = try await carried(by: link)
         #expect(try await probe.wait("end", urgent).error == nil)
+        let bytes = try await carried(by: link)
+        // In this time the link carries 4 MB.
+        #expect(before > 3_000_000 && bytes < 700_000, "\(before) bytes came, then \(bytes)")
+    }
+
+    /// Returns the bytes that the link has carried to the client since the last call.
+    private func carried(by link: LineTool) async throws -> Int {
         link.write("\n")
         let counts = await link.nextLine()?.split(separator: " ") ?? []
-        let bytes = try #require(counts.count > 1 ? Int(counts[1]) : nil, "\(counts)")
-        // In this time the link carries 4 MB.
-        #expect(bytes > 30_000 && bytes < 700_000, "\(bytes) bytes came")
+        return try #require(counts.count > 1 ? Int(counts[1]) : nil, "\(counts)")
     }
 }
 
