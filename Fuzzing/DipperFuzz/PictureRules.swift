@@ -1,4 +1,5 @@
 import Dipper
+import Foundation
 
 /// What holds of every decoded picture.
 enum PictureRules {
@@ -29,9 +30,9 @@ enum PictureRules {
         guard a.size == b.size else { return false }
         return a.withPixels { first in
             b.withPixels { second in
-                (0..<a.height).allSatisfy { y in
-                    first[y * a.rowStride..<y * a.rowStride + a.width * 4]
-                        .elementsEqual(second[y * b.rowStride..<y * b.rowStride + b.width * 4])
+                guard let first = first.baseAddress, let second = second.baseAddress else { return true }
+                return (0..<a.height).allSatisfy { y in
+                    memcmp(first + y * a.rowStride, second + y * b.rowStride, a.width * 4) == 0
                 }
             }
         }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -240,6 +241,8 @@ bool hostile_ends(pid_t process, int time) {
     close(file);
     return ready == 1;
 }
+
+void hostile_fill_new_memory(int byte) { mallopt(M_PERTURB, byte); }
 
 void hostile_crash(void) {
     volatile int *nothing = NULL;

@@ -1,3 +1,4 @@
+import HostileCalls
 import TestSupport
 import Testing
 
@@ -260,6 +261,28 @@ import Testing
     func damaged(_ path: String) throws {
         let data = try Pictures.data(path)
         try Self.registry.decoder(for: data).survivesDamage(to: data)
+    }
+
+    // The memory is filled for the whole process.
+    @Test(
+        "what is damaged shows nothing that was in memory before", .serialized,
+        arguments: PictureTests.stills.map(\.path))
+    func forgetful(_ path: String) throws {
+        let whole = try Pictures.data(path)
+        var random = SeededRandom(UInt64(whole.count))
+        var options = DecodeOptions.partial
+        options.isolation = .off
+        defer { hostile_fill_new_memory(0) }
+        for _ in 0..<workload(5) {
+            var data = whole
+            for _ in 0..<2 { data[data.count / 3 + random.below(data.count * 2 / 3)] = UInt8(random.below(256)) }
+            let images = [0x33, 0xCC].map { byte -> [UInt8]? in
+                hostile_fill_new_memory(Int32(byte))
+                _ = Image.filled(with: Color(hex: UInt32(byte) * 0x010101), 64, 64)
+                return try? Self.registry.decode(data, options).pixels
+            }
+            #expect(images[0] == images[1])
+        }
     }
 
     /// Pictures and errors in percent, less than were seen. Checksums as those of PNG refuse most of it; GIF has none.

@@ -22,5 +22,8 @@ pid_t hostile_process(pid_t number);
 /* Whether a process ends within a time, in milliseconds. */
 bool hostile_ends(pid_t process, int time);
 
+/* Has the C library fill memory that it hands out with bytes that follow from this one; with zero it does not. */
+void hostile_fill_new_memory(int byte);
+
 /* Ends the process by signal 11, whatever handles it. */
 void hostile_crash(void);

@@ -100,7 +100,7 @@
             HEVCPlugin.register()
             let session = HEVCSession(largest: largest, options)
             let result = HEVCSession.$current.withValue(session) {
-                Result { () throws(DipperError) in try decodePrimary() }
+                FilledMemory.use { Result { () throws(DipperError) in try decodePrimary() } }
             }
             do throws(DipperError) {
                 return try result.get()
