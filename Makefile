@@ -287,11 +287,14 @@ ASAN_BUILD = DIPPER_TESTS=DipperTests $(BUILD) --build-tests --sanitize=address 
 	--traits $(ALL_FORMATS) -Xlinker $$(ls $(SWIFT_FOLDER)/../lib/clang/*/lib/linux/libclang_rt.fuzzer_no_main-$$(uname -m).a) \
 	-Xlinker -u -Xlinker LLVMFuzzerRunDriver -Xlinker -lstdc++
 
+# New memory is filled while HEIC is decoded, by the C library's allocator. The sanitizer has its own.
+ASAN_FILL := max_malloc_fill_size=2000000000
+
 # Runs only the image tests. leaks.txt suppresses leaks of the test program and of Swift's runtime.
 asan: deps-test ## run the image tests (target DipperTests) under Address Sanitizer
 	$(call install,$(FORMAT_PACKAGES))
 	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
-	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1" \
+	@$(call tell-failures,ASAN_OPTIONS="detect_leaks=1 allocator_may_return_null=1 $(ASAN_FILL)" \
 		LSAN_OPTIONS="suppressions=$(CURDIR)/Fuzzing/leaks.txt" SWIFT_BACKTRACE=enable=no \
 		.build-asan/debug/DipperPackageTests.xctest --testing-library swift-testing $(TEST_WIDTH))
 
@@ -302,7 +305,7 @@ fuzz: deps-test ## run the fuzzers, each for SECONDS (20)
 	$(call install,$(FORMAT_PACKAGES))
 	$(ASAN_BUILD) 2>&1 | grep -v 'Cannot export local symbol'
 	@cd Fuzzing && mkdir -p findings && printf '%s\n' $(FUZZ_TARGETS) | xargs -P 2 -I TARGET bash -c ' \
-		mkdir -p .fuzz/TARGET && DIPPER_FUZZ=TARGET SWIFT_BACKTRACE=enable=no ../.build-asan/debug/DipperFuzz \
+		mkdir -p .fuzz/TARGET && DIPPER_FUZZ=TARGET SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=$(ASAN_FILL) ../.build-asan/debug/DipperFuzz \
 			-max_total_time=$(SECONDS) -rss_limit_mb=2048 -timeout=10 -max_len=65536 -print_final_stats=1 -verbosity=0 \
 			-artifact_prefix=findings/TARGET- .fuzz/TARGET \
 			$$(ls -d texts/TARGET 2>/dev/null || ls -d ../Tests/DipperTests/Pictures/*/) >.fuzz/TARGET.log 2>&1; \
