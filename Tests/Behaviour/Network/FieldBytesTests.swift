@@ -44,6 +44,7 @@ struct FieldBytesTests {
             let configuration = HostileServer.configuration {
                 $0.directory = directory
                 $0.tiers = [shelf]
+                $0.tierTimeLimit = .seconds(60)
             }
             let cache = DataCache(configuration)
             for _ in 0..<2 {
