@@ -82,7 +82,10 @@ struct LeaseTests {
     @Test("the back-off of a failure that may pass is common")
     func backOff() async throws {
         let (one, two) = (cache { $0.retryPolicy = .fixed(.seconds(20), retries: 1) }, cache())
-        let (transfer, second) = try await begin(one, two)
+        let (_, transfer) = try await one.begin(a, in: .slow)
+        let second = two.call(a, in: .fast)
+        // An urgent call of which the holder hears later ends the back-off.
+        try await transfer.wait { $0.queue == .fast }
         transfer.finish(with: Data(), status: 503)
         try await one.cache.waitForParked()
         // Once the clock of the holder has moved, it tells the other one of the pause.

@@ -2,7 +2,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("Random calls from eight threads", .timeLimit(.minutes(10)))
+@Suite("Random calls from eight threads", .timeLimit(.minutes(timeLimit(10))))
 struct RandomCallsTests {
     @Test("each call ends once, and no key has two requests at a time unless it was removed", arguments: [false, true])
     func randomCalls(removes: Bool) async throws {
@@ -39,7 +39,7 @@ func onEightThreads(
         }
     }
     await action()
-    try await threads.wait(within: .seconds(540)) { $0 == 0 }
+    try await threads.wait(within: .seconds(54 * timeLimit(10))) { $0 == 0 }
 }
 
 extension WatchedState<[Int]> {

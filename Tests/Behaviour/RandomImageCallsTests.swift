@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite("Random calls for pictures from eight threads", .timeLimit(.minutes(10)))
+@Suite("Random calls for pictures from eight threads", .timeLimit(.minutes(timeLimit(10))))
 struct RandomImageCallsTests {
     /// The pictures that the server has, one for each kind of answer.
     private static let pictures = (0..<12).map { Image.sample(4, 4, seed: UInt8($0)) }

@@ -143,7 +143,7 @@ import Testing
             var (before, next) = (helpers.processes, helpers.attack(attack))
             if attack == "spin", next?.detail == reason { (before, next) = (helpers.processes, helpers.attack(attack)) }
             #expect(next == .decoderFailed && next?.detail != reason)
-            #expect(helpers.processes == before)
+            #expect(helpers.processes == before, "\(next?.detail ?? "")")
         }
         // The C library aborts by another signal where it may send none.
         let aborted = helpers.attack("abort")
