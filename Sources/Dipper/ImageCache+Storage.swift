@@ -213,8 +213,7 @@ extension ImageCache {
     /// request, and all pictures made of them, from all tiers or from some of them.
     ///
     /// A file is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
-    /// What a low-data source brings is of that source's own URL alone. By a URL, the method takes time by the number of
-    /// pictures in memory.
+    /// What a low-data source brings is of that source's own URL alone.
     ///
     /// Calls whose pictures are being fetched, decoded or written still receive them. The cache does not keep these
     /// pictures in the tiers that they were removed from.

@@ -115,7 +115,7 @@ extension DataCache {
     }
 
     package func defect(of request: DataRequest) -> DipperError? {
-        engine.defect(of: request) ?? (engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
+        engine.options.defect(of: request) ?? (engine.isShutDown.load(ordering: .acquiring) ? .shutDown : nil)
     }
 
     package var now: Date { configuration.now() }

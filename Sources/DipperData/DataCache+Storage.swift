@@ -181,7 +181,7 @@ extension DataCache {
     }
 
     /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
-    /// files made of it, from all tiers or from some of them. Takes time by the number of entries in memory.
+    /// files made of it, from all tiers or from some of them.
     ///
     /// An entry is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
     /// What a ``DataRequest/lowDataSource`` brings is of that source's own URL alone. The program's own

@@ -38,7 +38,7 @@ extension BytesCaller {
     @inline(__always)
     func begin(in engine: Engine, _ claim: Claim?, orEnd error: DipperError? = nil) {
         engine.events.began(self)
-        guard let error = engine.defect(of: call.request) ?? error else { return enter(engine, claim) }
+        guard let error = engine.options.defect(of: call.request) ?? error else { return enter(engine, claim) }
         finish(.failure(error), in: engine)
     }
 

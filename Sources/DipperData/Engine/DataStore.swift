@@ -645,9 +645,9 @@ final class DataStore: Sendable {
         var keys = [CacheKey(verbatim: address)]
         let forms = sharedForms(of: keys[0], tiers)
         if tiers.contains(.disk) { disk?.removeAll(of: address) }
-        if haveRemnants(tiers) { remnants.removeAll { $0.info.isOf(address) } }
+        if haveRemnants(tiers) { remnants.removeAll(of: address) }
         if tiers.contains(.memory) {
-            keys += memory.removeAll { $0.info.isOf(address) }
+            keys = memory.removeAll(of: address)
             if let onReplaced = onReplaced.load()?.value { for key in keys { onReplaced(key) } }
         }
         history.removeAll(of: address, from: tiers)

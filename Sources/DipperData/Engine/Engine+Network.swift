@@ -15,8 +15,6 @@ extension Engine {
         for case let fetch as Fetch in queues.onNetwork where !fetch.canReach { fetch.watchUnreachable() }
     }
 
-    func canReach(_ url: URL, _ transport: any Transport) -> Bool { network.canReach(transport.firstHop(to: url)) }
-
     nonisolated func transport(of call: Call) -> any Transport {
         (call.request.hasHooks ? call.request.transport : nil) ?? transport
     }

@@ -112,14 +112,14 @@ extension Fetch {
         guard let run, !isOver else { return }
         let attempt = run.attempt
         if let provider = sources.provider {
-            return engine.reads(provider)
+            return engine.options.reads(provider)
                 ? start(attempt.request, run) : failed(.unsupportedScheme.with(detail: "file"))
         }
         let lead = sources.lead
         if let defect = DataRequest(remote: attempt.url).defect {
             // A modifier may turn the URL into one that can be fetched.
             guard lead.request.hooks.modifier != nil else { return failed(defect) }
-        } else if !engine.canReach(attempt.sentURL, transport) {
+        } else if !reaches(attempt.sentURL) {
             return failed(.unreachable)
         }
         let request = attempt.request
@@ -230,7 +230,7 @@ extension Fetch {
             request.headers.append("Priority", PriorityField.text(isUrgent: queue == .fast, level: level))
         }
         // Without a way to the host, a kept connection would wait for long; a new one fails at once.
-        if sent != nil, !engine.canReach(request.url, transport) { request.needsNewConnection = true }
+        if sent != nil, !reaches(request.url) { request.needsNewConnection = true }
         engine.events.requested(self)
         engine.events.sends(&request, self)
         run.transfer = transport.start(request, receive: receive)

@@ -90,7 +90,7 @@ extension Fetch {
         // No call waits for the network if another source can be reached.
         let mayUse = mayUseNetwork
         attempt.mayWait = !sources.remaining.contains {
-            $0.url.map { mayUse && engine.canReach($0, transport) } ?? true
+            $0.url.map { mayUse && reaches($0) } ?? true
         }
         let waiters = Array(waiters)
         var (ending, answered) = ([Waiter](), [(Waiter, StoredData)]())

@@ -1,3 +1,5 @@
+import Foundation
+
 /// A fetch that waits for the network, or for its next attempt, in no slot of a queue.
 extension Fetch {
     /// Takes the slot of a fetch until its next attempt. Its partial body stays in memory if there is room.
@@ -58,8 +60,10 @@ extension Fetch {
     }
 
     var canReach: Bool {
-        mayUseNetwork && destination.map { engine.canReach($0, transport) } ?? true
+        mayUseNetwork && destination.map(reaches) ?? true
     }
+
+    func reaches(_ url: URL) -> Bool { engine.network.canReach(transport.firstHop(to: url)) }
 
     func wake(after delay: Duration) {
         runClock()

@@ -1,4 +1,4 @@
-/// The fetches under way by their keys, where two calls for a key become one.
+/// The fetches under way by their keys.
 @Loop
 struct FetchTable {
     private var latest: [KeyHash: Fetch] = [:]
@@ -47,5 +47,47 @@ struct FetchTable {
     private mutating func remove(_ fetch: Fetch, from key: CacheKey) {
         others[key.hash]?[ObjectIdentifier(fetch)] = nil
         if others[key.hash]?.isEmpty == true { others[key.hash] = nil }
+    }
+}
+
+/// Where two calls for a key become one fetch.
+extension Engine {
+    /// Has a call join the fetch of its key, or begins one.
+    func enroll(
+        _ waiter: Waiter, _ found: FoundEntry? = nil, _ claim: Claim? = nil,
+        after failed: (waiter: Waiter?, error: DipperError)? = nil
+    ) {
+        let call = waiter.call
+        // mutant Dedup: `fetches[call.key], present` => `fetches[call.key], false, present`
+        // mutant Removal: `, present.isCurrent {` => ` {`
+        if let present = fetches[call.key], present.isCurrent {
+            present.forgetOutdated()
+            if let claim { present.take(claim) }
+            present.join(waiter, found)
+        } else {
+            let fetch = begin(call, waiter.want, isJoined: true)
+            if let claim { fetch.take(claim) }
+            fetch.take(waiter, found)
+            guard let failed else { return fetch.enter() }
+            if let earlier = failed.waiter { fetch.goOn(for: waiter, after: earlier) }
+            fetch.failed(failed.error)
+        }
+    }
+
+    /// Begins a fetch for one call alone, which no other call joins.
+    /// - Parameter budget: the time that the call has spent on another fetch.
+    func enroll(_ waiter: Waiter, spent budget: Stopwatch) {
+        let fetch = begin(waiter.call, waiter.want, isJoined: false)
+        fetch.isAlone = true
+        fetch.findings.budget = budget
+        fetch.take(waiter, nil)
+        fetch.enter()
+    }
+
+    private func begin(_ call: Call, _ want: Urgency, isJoined: Bool) -> Fetch {
+        let fetch = Fetch(call, want, in: self)
+        events.tell(fetch, .fetchBegan(fetch.queue))
+        fetches.add(fetch, isJoined: isJoined)
+        return fetch
     }
 }

@@ -332,7 +332,7 @@ package final class ObjectCache: Sendable {
         memory.removeDerived(of: key)
     }
 
-    /// Removes the objects made of the bytes of a URL, whatever their keys. Takes time by the number of all objects.
+    /// Removes the objects made of the bytes of a URL, whatever their keys.
     package func removeAll(of address: String, from tiers: CacheTiers) {
         misfits.forget(of: address)
         if tiers.contains(.disk) { unstage { _, object in object.basis.info.isOf(address) } }

@@ -140,7 +140,7 @@ extension ObjectWork {
     }
 
     private func leaveRun() {
-        guard let run = dependency as? StepWork else { return }
+        guard let run = dependency as? DecodingWork else { return }
         run.makes.removeAll { $0 === self }
         wait(for: nil)
         if run.makes.isEmpty {
@@ -356,14 +356,14 @@ extension ObjectWork {
         {
             return grow(from: parent)
         }
-        var source = StepWork.Source.bytes(data, basis, orForm: earlier)
+        var source = DecodingWork.Source.bytes(data, basis, orForm: earlier)
         source.early = supply.takeEarly(for: self)
         perform(source)
     }
 
     // MARK: The step
 
-    func perform(_ source: StepWork.Source, waiting: Int = 0) {
+    func perform(_ source: DecodingWork.Source, waiting: Int = 0) {
         enter(.making)
         let works = cache.works(of: origin.key)
         if let present = works.runs.first(where: {
@@ -374,7 +374,7 @@ extension ObjectWork {
             wait(for: present)
             return present.refresh()
         }
-        let run = StepWork(self, source)
+        let run = DecodingWork(self, source)
         run.waiting = waiting
         run.makes = [self]
         wait(for: run)
@@ -382,7 +382,7 @@ extension ObjectWork {
         run.start(for: self)
     }
 
-    func failed(_ run: StepWork, _ error: DipperError) {
+    func failed(_ run: DecodingWork, _ error: DipperError) {
         switch run.source.material {
         case .form:
             guard !error.isOfRequest else { break }

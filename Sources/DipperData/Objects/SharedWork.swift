@@ -37,7 +37,7 @@ class SharedWork {
 final class WorksOfKey {
     var makes: [ObjectWork] = []
     var supplies: [BytesWork] = []
-    var runs: [StepWork] = []
+    var runs: [DecodingWork] = []
 
     var isEmpty: Bool { makes.isEmpty && supplies.isEmpty && runs.isEmpty }
 }

@@ -78,8 +78,9 @@ package final class RemovalHistory: Sendable {
         claims.withLock { claims in
             claims.forEach { if $0.isOf(address) { $0.add(tiers.rawValue) } }
         }
-        elsewhere.change { elsewhere in
+        elsewhere.remove { elsewhere in
             for (losses, asked) in elsewhere.values where asked == address { losses.add(tiers.rawValue) }
+            return []
         }
     }
 

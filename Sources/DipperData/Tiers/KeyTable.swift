@@ -117,3 +117,18 @@ struct SlotStorage<Slot>: ~Copyable {
         count += 1
     }
 }
+
+/// Keys in groups, each as often as it was counted. A value.
+struct KeyGroups<Name: Hashable & Sendable>: Sendable {
+    private var groups: [Name: [CacheKey: Int]] = [:]
+
+    var isEmpty: Bool { groups.isEmpty }
+
+    subscript(name: Name) -> [CacheKey] { groups[name].map { Array($0.keys) } ?? [] }
+
+    mutating func count(_ key: CacheKey, in name: Name, _ change: Int) {
+        let count = (groups[name]?[key] ?? 0) + change
+        groups[name, default: [:]][key] = count > 0 ? count : nil
+        if groups[name]?.isEmpty == true { groups[name] = nil }
+    }
+}

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 
 /// A part of the memory tier: a table of keys, and the lines. A spared entry goes to the end of the main line.
-final class MemoryShard<Value: Sendable>: Sendable {
+final class MemoryShard<Value: MemoryValue>: Sendable {
     private struct Node: Sendable {
         var key: CacheKey
         var value: Value?
@@ -177,10 +177,12 @@ final class MemoryShard<Value: Sendable>: Sendable {
         }
     }
 
-    func remove(_ key: CacheKey) -> MemoryEntry<Value>? {
+    func remove(_ key: CacheKey, if condition: (Value) -> Bool = { _ in true }) -> MemoryEntry<Value>? {
         state.withLock { state in
             ownChanges.add(1, ordering: .sequentiallyConsistent)
-            return take(key, &state)
+            let index = state.find(key)
+            guard index >= 0, state.nodes.start[Int(index)].value.map(condition) == true else { return nil }
+            return take(index, &state)
         }
     }
 

@@ -1,11 +1,18 @@
 import Foundation
 import Synchronization
 
+/// A value in memory, with the metadata of its bytes.
+protocol MemoryValue: Sendable {
+    var info: EntryInfo { get }
+}
+
+extension StoredData: MemoryValue {}
+
 /// The memory tier, limited by cost and number of entries.
 ///
 /// Entries are spread over shards, each with a lock, so that threads do not wait for one another. Every move stamps its
 /// entry with its number, and an eviction takes or spares the entry with the lowest stamp of a line of all shards.
-final class MemoryTier<Value: Sendable>: Sendable {
+final class MemoryTier<Value: MemoryValue>: Sendable {
     struct Limits: Sendable {
         var cost: Int
         var count: Int?
@@ -32,9 +39,11 @@ final class MemoryTier<Value: Sendable>: Sendable {
 
     private struct State {
         var bounds: Bounds
-        /// The keys of derived entries, by the key of the first origin. A key is counted before its entry comes and
-        /// until after it has gone, so for a moment twice.
-        var derived: [Substring: [CacheKey: Int]] = [:]
+        /// The keys of derived entries, by the key of the first origin.
+        var derived = KeyGroups<Substring>()
+        /// The keys of entries by their URLs, as asked for and after redirects, except where the URL is the key, or that
+        /// of the first origin.
+        var elsewhere = KeyGroups<String>()
     }
 
     private static var shardCount: Int { 16 }
@@ -42,6 +51,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private let shards: [MemoryShard<Value>]
     private let state: Mutex<State>
     private let hasDerived = Atomic(false)
+    private let hasElsewhere = Atomic(false)
     private let totals: MemoryTotals
     private let history: RemovalHistory
     private let now: @Sendable () -> Date
@@ -141,11 +151,11 @@ final class MemoryTier<Value: Sendable>: Sendable {
             }
             return
         }
-        // First, so that a removal of derived entries misses none.
-        countDerived(key, 1)
+        // First, so that a removal by origin or URL misses none.
+        count(key, value.info, 1)
         let (replaced, isInserted) = shard(of: key).insert(
             entry, unlessChangedSince: changes, ifAllowed: isAllowed)
-        guard isInserted else { return countDerived(key, -1) }
+        guard isInserted else { return count(key, value.info, -1) }
         totals.cost.add(entryCost, ordering: .sequentiallyConsistent)
         totals.count.add(1, ordering: .sequentiallyConsistent)
         if let replaced { account(removed: replaced) }
@@ -163,32 +173,54 @@ final class MemoryTier<Value: Sendable>: Sendable {
         tell(take { _, _, _ in true }, .cleared)
     }
 
-    /// Takes time by the number of all entries. Returns the keys of those that it has removed.
-    @discardableResult
-    func removeAll(where condition: (Value) -> Bool) -> [CacheKey] {
-        take { value, _, _ in condition(value) }.map(\.key)
-    }
+    // By origin or URL. A removal says first that it has begun: an insertion that does not see it has counted its key. It
+    // takes time by the number of the entries that it removes, not of all.
 
-    /// Takes time by the number of derived entries, not of all.
     func removeDerived(of key: CacheKey) {
-        // First: an insertion that does not see it has counted its key.
         totals.sweeps.add(1, ordering: .sequentiallyConsistent)
         for key in derivedKeys(of: key) { remove(key) }
+    }
+
+    /// Removes the entry of a URL alone, and all others whose URL, as asked for or after redirects, has this text. Returns
+    /// their keys.
+    @discardableResult
+    func removeAll(of address: String) -> [CacheKey] {
+        totals.sweeps.add(1, ordering: .sequentiallyConsistent)
+        let plain = CacheKey(verbatim: address)
+        remove(plain)
+        return [plain]
+            + (derivedKeys(of: plain) + keysElsewhere(of: address)).filter { key in
+                guard let removed = shard(of: key).remove(key, if: { $0.info.isOf(address) }) else { return false }
+                account(removed: removed)
+                return true
+            }
     }
 
     func derivedKeys(of key: CacheKey) -> [CacheKey] {
         guard hasDerived.load(ordering: .sequentiallyConsistent) else { return [] }
         let group = state.withLock { $0.derived[key.firstOrigin ?? key.string[...]] }
-        return group?.keys.filter { $0.isDerived(of: key) } ?? []
+        return group.filter { $0.isDerived(of: key) }
     }
 
-    private func countDerived(_ key: CacheKey, _ change: Int) {
-        guard let origin = key.firstOrigin else { return }
+    private func keysElsewhere(of address: String) -> [CacheKey] {
+        guard hasElsewhere.load(ordering: .sequentiallyConsistent) else { return [] }
+        return state.withLock { $0.elsewhere[address] }
+    }
+
+    /// Counts a key before its entry comes, and until after it has gone, so for a moment twice.
+    private func count(_ key: CacheKey, _ info: EntryInfo, _ change: Int) {
+        let origin = key.firstOrigin
+        let home = origin ?? key.string[...]
+        let isAtHome = info.asked == nil && home == info.url
+        if origin == nil, isAtHome { return }
         state.withLock { state in
-            let count = (state.derived[origin]?[key] ?? 0) + change
-            state.derived[origin, default: [:]][key] = count > 0 ? count : nil
-            if state.derived[origin]?.isEmpty == true { state.derived[origin] = nil }
+            if let origin { state.derived.count(key, in: origin, change) }
             hasDerived.store(!state.derived.isEmpty, ordering: .sequentiallyConsistent)
+            if isAtHome { return }
+            for url in [info.url, info.asked] {
+                if let url, home != url { state.elsewhere.count(key, in: url, change) }
+            }
+            hasElsewhere.store(!state.elsewhere.isEmpty, ordering: .sequentiallyConsistent)
         }
     }
 
@@ -285,7 +317,7 @@ final class MemoryTier<Value: Sendable>: Sendable {
     private func account(removed entry: MemoryEntry<Value>) {
         totals.cost.subtract(entry.cost, ordering: .relaxed)
         totals.count.subtract(1, ordering: .relaxed)
-        countDerived(entry.key, -1)
+        count(entry.key, entry.value.info, -1)
     }
 
     @inline(__always)

@@ -4,7 +4,7 @@ import Synchronization
 /// A memory tier for pictures and values, with the metadata of the bytes that they were made from. An object that has
 /// been evicted, or is too large to be kept, is still found for as long as somebody else holds it.
 package final class ObjectMemoryTier: Sendable {
-    package struct Entry: Sendable {
+    package struct Entry: MemoryValue {
         package let product: Product
         let digest: UInt64
         let isAdded: Bool
@@ -139,7 +139,7 @@ package final class ObjectMemoryTier: Sendable {
     }
     package func removeAll() { held.remove(where: { _ in true }) { memory.removeAll() } }
     func removeAll(of address: String) {
-        held.remove(where: { $0.isOf(address) }) { memory.removeAll { $0.info.isOf(address) } }
+        held.remove(where: { $0.isOf(address) }) { memory.removeAll(of: address) }
     }
     package func removeExpired(storedBefore limit: TimeInterval) {
         held.remove(where: { $0.stored < limit }) { memory.removeExpired(storedBefore: limit) }

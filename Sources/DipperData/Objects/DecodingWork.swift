@@ -1,7 +1,7 @@
 import Foundation
 
-/// One step under way on a thread, for all that wait for its object.
-final class StepWork: SharedWork {
+/// One step under way on a thread, such as a decode, for all that wait for its object.
+final class DecodingWork: SharedWork {
     struct Source: Sendable {
         let material: Material
         let basis: Provenance
@@ -68,7 +68,7 @@ final class StepWork: SharedWork {
     }
 }
 
-extension StepWork {
+extension DecodingWork {
     func end() {
         cache.stopWaiting(&waiting)
         cache.state.change(origin.key) { works in works.runs.removeAll { $0 === self } }
@@ -153,7 +153,7 @@ extension ObjectCache {
         }
     }
 
-    func perform(_ run: StepWork, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
+    func perform(_ run: DecodingWork, _ step: any ObjectStep, _ origin: Origin, keepsBytes: Bool) -> StepResult {
         let (source, material) = (run.source, run.source.material)
         var basis = source.basis
         basis.call = basis.call ?? run.cause
