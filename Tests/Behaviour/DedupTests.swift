@@ -117,6 +117,27 @@ struct DedupTests {
         #expect(try await two.value == Data("page of 2".utf8))
     }
 
+    @Test("a call on its way while an earlier answer drops the entry is joined by those after it, and its answer kept")
+    func onItsWay() async throws {
+        let (door, scripted) = (Door(), ScriptedTransport())
+        let test = TestCache { $0.transport = HeldTransport(base: scripted, door: door, held: url("b")) }
+        let first = test.cache.getData(a)
+        let transfer = try await scripted.nextTransfer()
+        let held = test.cache.getData(url("b"))
+        try await door.waitForArrivals(1)
+        transfer.finish(with: body, headers: ["Cache-Control": "no-store"])
+        let second = test.cache.getData(DataRequest(a).with(\.cachePolicy, .ignoreCache))
+        door.open()
+        let (_, asked) = (try await scripted.nextTransfer(), try await scripted.nextTransfer())
+        let third = test.cache.getData(a)
+        held.cancel()
+        _ = await held.error
+        #expect(try await first.value == body && scripted.transfers.count == 3)
+        asked.finish(with: Data("newer".utf8))
+        for task in [second, third] { #expect(try await task.value == Data("newer".utf8)) }
+        #expect(test.cache.readData(for: a) == Data("newer".utf8))
+    }
+
     @Test("A reader that joins a refresh is answered from disk, and the refresh by the network")
     func readerJoinsRefresh() async throws {
         try await test.cache.addDataAndWait(Data("old".utf8), for: CacheKey(a))
@@ -139,4 +160,20 @@ struct DedupTests {
         transfer.finish(with: body)
         #expect(await fetching.error == nil)
     }
+}
+
+/// Holds the cache's own thread where a transfer of one URL begins.
+private struct HeldTransport: Transport {
+    let base: ScriptedTransport
+    let door: Door
+    let held: URL
+
+    func start(
+        _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
+    ) -> any Transfer {
+        if request.url == held { door.pass() }
+        return base.start(request, receive: receive)
+    }
+
+    func shutdown() async { await base.shutdown() }
 }

@@ -597,9 +597,9 @@ final class DataStore: Sendable {
     /// - Parameter hidesForms: whether the program removes the entry, and not the cache, which drops it for a newer answer.
     func remove(_ key: CacheKey, from tiers: CacheTiers = .all, hidesForms: Bool = true) {
         if hidesForms { note(key, tiers) }
-        history.remove(key, from: tiers)
+        history.remove(key, from: tiers, isDrop: !hidesForms)
         clean(key, tiers, hidesForms: hidesForms)
-        history.remove(key, from: tiers)
+        history.remove(key, from: tiers, isDrop: !hidesForms)
     }
 
     /// Removes an entry whose removal is recorded.

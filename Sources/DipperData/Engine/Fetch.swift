@@ -162,15 +162,18 @@ final class Fetch: QueueEntry {
     }
 
     /// Gives an attempt the right to keep its answer. Drops the entry and the partial body if the entry has been
-    /// removed since the last attempt. The first attempt has the right of the look-up before it.
+    /// removed since the last attempt. The first attempt has the right of the look-up before it, unless an answer to an
+    /// earlier fetch has dropped the entry since: this one asks after it.
     func reclaim() {
         let history = engine.store.history
         // In this order: what is revoked between the two questions counts as revoked, not as merely superseded.
         let isCurrent = claim?.isCurrent == true
         let isRevoked = claim?.isRevoked == true
+        let isDropped = claim?.isDropped == true
         if isRevoked { findings.forget() } else { findings.forgetCleared(history) }
         // A whole entry has been kept since, so nothing older will be part of the answer.
-        if isRevoked ? attempts > 0 : !isCurrent { claim = history.claim(key, of: alias) }
+        // mutant Dedup: `attempts > 0 || isDropped` => `attempts > 0`
+        if isRevoked ? attempts > 0 || isDropped : !isCurrent { claim = history.claim(key, of: alias) }
     }
 
     // MARK: Network

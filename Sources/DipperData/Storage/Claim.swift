@@ -7,6 +7,8 @@ package final class Claim: Sendable {
     final class Losses: Sendable {
         /// The mark of a claim after which a complete entry has been kept, beside the tiers that it has lost.
         static let superseded: UInt8 = 0x80
+        /// The mark of a claim from which the program has taken a tier.
+        static let removed: UInt8 = 0x40
 
         let key: CacheKey
         /// The key of the URL alone; `nil` for a key that begins with the URL.
@@ -50,7 +52,7 @@ package final class Claim: Sendable {
     func allows(_ tier: CacheTiers) -> Bool { revoked.isDisjoint(with: tier) }
 
     private var lost: UInt8 { losses.all | (outer?.lost ?? 0) & (losses.isOfAddition ? Losses.superseded : .max) }
-    private var revoked: CacheTiers { CacheTiers(rawValue: lost & ~Losses.superseded) }
+    private var revoked: CacheTiers { CacheTiers(rawValue: lost & CacheTiers.all.rawValue) }
 
     /// Whether the entry has not been removed from disk, nor a complete one kept, since the claim was made.
     var isCurrent: Bool { isLatest && allows(.disk) }
@@ -68,6 +70,9 @@ package final class Claim: Sendable {
     func ask(_ address: String) {
         if !losses.isOf(address) { history.note(address, of: losses) }
     }
+
+    /// Whether the right was lost only to a newer answer that must not be kept.
+    var isDropped: Bool { isRevoked && lost & Losses.removed == 0 }
 
     var isOutdated: Bool { revoked.isSuperset(of: [.memory, .disk]) }
 

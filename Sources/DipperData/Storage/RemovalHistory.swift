@@ -70,16 +70,18 @@ package final class RemovalHistory: Sendable {
     }
 
     func revoke(from tiers: CacheTiers) {
-        claims.withLock { $0.forEach { $0.add(tiers.rawValue) } }
+        claims.withLock { $0.forEach { $0.add(tiers.rawValue | Claim.Losses.removed) } }
     }
 
     /// Takes time by the number of claims.
     func removeAll(of address: String, from tiers: CacheTiers) {
         claims.withLock { claims in
-            claims.forEach { if $0.isOf(address) { $0.add(tiers.rawValue) } }
+            claims.forEach { if $0.isOf(address) { $0.add(tiers.rawValue | Claim.Losses.removed) } }
         }
         elsewhere.remove { elsewhere in
-            for (losses, asked) in elsewhere.values where asked == address { losses.add(tiers.rawValue) }
+            for (losses, asked) in elsewhere.values where asked == address {
+                losses.add(tiers.rawValue | Claim.Losses.removed)
+            }
             return []
         }
     }
@@ -93,8 +95,10 @@ package final class RemovalHistory: Sendable {
         }
     }
 
-    func remove(_ key: CacheKey, from tiers: CacheTiers) {
-        claims.withLock { $0.forEach(of: key) { $0.add(tiers.rawValue) } }
+    /// - Parameter isDrop: whether the cache drops the entry for a newer answer, which must not be kept.
+    func remove(_ key: CacheKey, from tiers: CacheTiers, isDrop: Bool = false) {
+        let lost = isDrop ? tiers.rawValue : tiers.rawValue | Claim.Losses.removed
+        claims.withLock { $0.forEach(of: key) { $0.add(lost) } }
     }
 
     /// Records that an entry is being kept: what was asked for before it comes too late.
