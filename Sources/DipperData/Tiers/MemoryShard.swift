@@ -84,7 +84,6 @@ final class MemoryShard<Value: MemoryValue>: Sendable {
                 node.pointee.uses = uses
                 node.pointee.isUsed = true
             }
-            // mutant MemoryTier|Eviction: `order.movesUsed {` => `!order.movesUsed {`
             if order.movesUsed {
                 unlink(index, &state)
                 linkNewest(index, .main, &state)
