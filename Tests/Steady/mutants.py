@@ -9,8 +9,8 @@ A comment above a line of the sources says how the line is broken, and which sui
 
 The package is built once. For each change the changed file alone is compiled, with the command that the build has for
 it, and the programs that hold it are linked anew in .mutants, so that neither the sources nor the build are touched.
-Then the suites are run: a test must fail, crash or hang. The exit status is 1 if all pass, if a change does not fit its
-line, or if there are more than 80 changes: one for a promise is enough.
+Then the suites are run: a test must fail, crash or hang. Two changes are tried at a time. The exit status is 1 if all
+pass, if a change does not fit its line, or if there are more than 80 changes: one for a promise is enough.
 """
 
 import argparse
@@ -22,7 +22,9 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 
 from suite_run import SuiteRun
 
@@ -33,6 +35,7 @@ FOLDERS = ["Sources", "Samples/CacheProxy"]
 WORK = PACKAGE / ".mutants"
 PROGRAM = "DipperPackageTests.xctest"
 LIMIT = 90
+AT_ONCE = 2
 
 
 MOST = 80
@@ -73,6 +76,9 @@ class Commands:
     """How the build makes each file: the commands of its manifest."""
 
     def __init__(self):
+        self.folders = Queue()
+        for number in range(AT_ONCE):
+            self.folders.put(WORK / str(number))
         text = (BUILD / "debug.yaml").read_text()
         blocks = re.findall(r"^  \"[^\n]*\":\n(?:    [^\n]*\n)+", text, re.MULTILINE)
         self.blocks = [block for block in blocks if "\n    args: [" in block]
@@ -85,7 +91,7 @@ class Commands:
                 return json.loads(re.search(r"^    args: (.*)$", block, re.MULTILINE)[1])
         raise SystemExit(f"the build does not say how it makes {output}")
 
-    def compile(self, source, changed, target):
+    def compile(self, source, changed, target, work):
         """The command that compiles one file of the sources as it is in `changed`, and the object file of the build."""
         if source.suffix == ".c":
             command = self.making(f"{source.name}.o", str(source))
@@ -97,7 +103,7 @@ class Commands:
         left_out = ["-enable-batch-mode", "-parseable-output", "-incremental"]
         jobs = run([word for word in driver if word not in left_out] + ["-driver-print-jobs"]).stdout.splitlines()
         job = shlex.split(next(job for job in jobs if f"-primary-file {source} " in job + " "))
-        (listing := WORK / "sources").write_text(
+        (listing := work / "sources").write_text(
             "".join(f"{changed if word == str(source) else word}\n" for word in sources(driver)))
         # What else the compiler makes would take the place of what belongs to the build.
         for option in ["-emit-dependencies-path", "-emit-reference-dependencies-path", "-serialize-diagnostics-path",
@@ -112,15 +118,15 @@ class Commands:
         job[job.index("-o") + 1] = str(target)
         return [word for word in job if word != "-index-system-modules"] + ["-filelist", str(listing)], made
 
-    def link(self, program, objects):
+    def link(self, program, objects, work):
         """The command that links a program with some object files in the place of those of the build."""
         command = self.making(program, "Linking")
         listed = next(word[1:] for word in command if word.startswith("@"))
         lines = [shlex.split(line)[0] for line in Path(listed).read_text().splitlines() if line]
-        (listing := WORK / "objects").write_text(
+        (listing := work / "objects").write_text(
             "".join(shlex.quote(str(objects.get(Path(line).resolve(), line))) + "\n" for line in lines))
         command[command.index(f"@{listed}")] = f"@{listing}"
-        command[command.index("-o") + 1] = str(WORK / "products" / program)
+        command[command.index("-o") + 1] = str(work / "products" / program)
         return command
 
 
@@ -134,10 +140,10 @@ def run(command, **environment):
                           env=os.environ | environment)
 
 
-def products():
+def products(work):
     """A folder with all that the build has made beside the test program, which links take the place of."""
-    shutil.rmtree(WORK, ignore_errors=True)
-    (folder := WORK / "products").mkdir(parents=True)
+    shutil.rmtree(work, ignore_errors=True)
+    (folder := work / "products").mkdir(parents=True)
     for made in (BUILD / "debug").iterdir():
         if made.suffix == ".resources" or made.is_file() and made.stat().st_mode & 0o100:
             (folder / made.name).symlink_to(made)
@@ -161,36 +167,45 @@ def programs(suites):
     return sorted(found)
 
 
-def build(mutant, commands, source):
+def build(mutant, commands, source, work):
     """Makes the programs with the change; what went wrong, or nothing."""
-    folder = products()
+    folder = products(work)
     original = PACKAGE / mutant.file
     # The name of the file is part of the names of what is private in it.
-    (changed := WORK / original.name).write_text(source)
-    target = WORK / f"{original.name}.o"
-    command, made = commands.compile(original, changed, target)
+    (changed := work / original.name).write_text(source)
+    target = work / f"{original.name}.o"
+    command, made = commands.compile(original, changed, target, work)
     objects = {(PACKAGE / made).resolve(): target}
     result = run(command)
     for program in programs(mutant.suites) if result.returncode == 0 else []:
         (folder / program).unlink()
-        result = run(commands.link(program, objects))
+        result = run(commands.link(program, objects, work))
     errors = [line for line in result.stdout.splitlines() + result.stderr.splitlines() if "error:" in line]
     return None if result.returncode == 0 else (errors or ["the compiler or the linker failed"])[0]
 
 
-def test(suites):
-    command = [str(WORK / "products" / PROGRAM), "--testing-library", "swift-testing", "--filter", suites]
-    return SuiteRun(command, LIMIT, log=WORK / "output.log", folder=PACKAGE, shows_stacks=False).run()
+def test(suites, work):
+    command = [str(work / "products" / PROGRAM), "--testing-library", "swift-testing", "--filter", suites]
+    return SuiteRun(command, LIMIT, log=work / "output.log", folder=PACKAGE, shows_stacks=False).run()
 
 
 def judge(mutant, commands):
-    """Returns whether the tests caught a change, and a description of the result."""
+    """Returns whether the tests caught a change, a description of the result, and the seconds that it took."""
+    start = time.monotonic()
+    work = commands.folders.get()
+    try:
+        return *verdict(mutant, commands, work), time.monotonic() - start
+    finally:
+        commands.folders.put(work)
+
+
+def verdict(mutant, commands, work):
     source = mutant.applied()
     if source is None:
         return False, "DOES NOT APPLY: its text is not in the line exactly once"
-    if error := build(mutant, commands, source):
+    if error := build(mutant, commands, source, work):
         return False, "DOES NOT BUILD: " + error
-    result = test(mutant.suites)
+    result = test(mutant.suites, work)
     if result.hung:
         return True, "caught: hangs in " + result.hung[0]
     if not result.passed:
@@ -212,22 +227,22 @@ def main():
     if run(["make", "tests", f"SWIFT={options.swift}"]).returncode != 0:
         sys.exit("the package does not build")
     commands = Commands()
-    products()
+    products(WORK / "0")
     # A suite that fails without a change would seem to catch every change.
     for suites in sorted({mutant.suites for mutant in mutants}):
-        result = test(suites)
+        result = test(suites, WORK / "0")
         if not result.passed or not result.tests:
             sys.exit(f"without a change {suites} does not pass: {result.tests} tests, {result.failures or result.hung}")
 
     rows = []
-    for number, mutant in enumerate(mutants, 1):
-        start = time.monotonic()
-        is_right, what = judge(mutant, commands)
-        rows.append((mutant, is_right, what, time.monotonic() - start))
-        print(f"{number:>3} of {len(mutants)}  {time.monotonic() - start:>5.0f} s  {mutant.title}\n{'':>18}{what}", flush=True)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        results = pool.map(lambda mutant: judge(mutant, commands), mutants)
+        for number, (mutant, (is_right, what, seconds)) in enumerate(zip(mutants, results), 1):
+            rows.append((mutant, is_right, what))
+            print(f"{number:>3} of {len(mutants)}  {seconds:>5.0f} s  {mutant.title}\n{'':>18}{what}", flush=True)
     wrong = [row for row in rows if not row[1]]
     print(f"\n{len(rows) - len(wrong)} of {len(rows)} changes are caught")
-    for mutant, _, what, _ in wrong:
+    for mutant, _, what in wrong:
         print(f"{mutant.file}: {mutant.title}\n    {what}")
     sys.exit(1 if wrong else 0)
 
