@@ -1,3 +1,4 @@
+import Dispatch
 import TestSupport
 import Testing
 
@@ -117,22 +118,35 @@ struct DedupTests {
         #expect(try await two.value == Data("page of 2".utf8))
     }
 
-    @Test("a call on its way while an earlier answer drops the entry is joined by those after it, and its answer kept")
-    func onItsWay() async throws {
-        let (door, scripted) = (Door(), ScriptedTransport())
-        let test = TestCache { $0.transport = HeldTransport(base: scripted, door: door, held: url("b")) }
+    @Test(
+        "a call on its way while an earlier answer drops the entry is joined by those after it, and its answer kept",
+        arguments: [false, true])
+    func onItsWay(waitsForLease: Bool) async throws {
+        let (scripted, leases) = (ScriptedTransport(), LateLeases())
+        let (action, made) = (Box<@Sendable () -> Void>({}), Box<DataTask?>(nil))
+        let test = TestCache(folder: waitsForLease ? TemporaryFolder() : nil) {
+            $0.transport = BusyTransport(base: scripted, url: url("b")) { action.value() }
+            $0.leases.services = [leases]
+        }
         let first = test.cache.getData(a)
         let transfer = try await scripted.nextTransfer()
-        let held = test.cache.getData(url("b"))
-        try await door.waitForArrivals(1)
-        transfer.finish(with: body, headers: ["Cache-Control": "no-store"])
-        let second = test.cache.getData(DataRequest(a).with(\.cachePolicy, .ignoreCache))
-        door.open()
-        let (_, asked) = (try await scripted.nextTransfer(), try await scripted.nextTransfer())
-        let third = test.cache.getData(a)
-        held.cancel()
-        _ = await held.error
+        action.update { [a, body] in
+            $0 = {
+                leases.areLate.update { $0 = true }
+                transfer.finish(with: body, headers: ["Cache-Control": "no-store"])
+                let task = test.cache.getData(DataRequest(a).with(\.cachePolicy, .ignoreCache))
+                made.update { $0 = task }
+            }
+        }
+        let other = test.cache.getData(url("b"))
+        try await made.wait { $0 != nil }
+        if waitsForLease { try await leases.waiting.wait { $0.count == 1 } }
+        let (second, third) = (try #require(made.value), test.cache.getData(a))
         try await test.cache.waitForHooks()
+        for answer in leases.waiting.value { answer() }
+        let (_, asked) = (try await scripted.nextTransfer(), try await scripted.nextTransfer())
+        other.cancel()
+        _ = await other.error
         try #require(try await first.value == body && scripted.transfers.count == 3)
         asked.finish(with: Data("newer".utf8))
         for task in [second, third] { #expect(try await task.value == Data("newer".utf8)) }
@@ -163,18 +177,56 @@ struct DedupTests {
     }
 }
 
-/// Holds the cache's own thread where a transfer of one URL begins.
-private struct HeldTransport: Transport {
+/// Has another thread do something while the cache's own thread begins the transfer of a URL.
+private struct BusyTransport: Transport {
     let base: ScriptedTransport
-    let door: Door
-    let held: URL
+    let url: URL
+    let action: @Sendable () -> Void
 
     func start(
         _ request: TransferRequest, receive: @escaping @Sendable (TransferEvent) -> Void
     ) -> any Transfer {
-        if request.url == held { door.pass() }
+        if request.url == url {
+            let isDone = DispatchSemaphore(value: 0)
+            Thread.detachNewThread { [action] in
+                action()
+                isDone.signal()
+            }
+            _ = isDone.wait(timeout: .now() + 10)
+        }
         return base.start(request, receive: receive)
     }
 
     func shutdown() async { await base.shutdown() }
+}
+
+/// Gives each lease, but from some time on only when the test says so.
+private final class LateLeases: LeaseService {
+    let name = "late"
+    let placesExpire = true
+    let areLate = Box(false), waiting = Box<[@Sendable () -> Void]>([])
+
+    func claim(_ key: CacheKey, _ report: @escaping @Sendable (LeaseEvent) -> Void) -> any LeaseClaim {
+        LateClaim(self, report)
+    }
+
+    private final class LateClaim: LeaseClaim {
+        let service: LateLeases
+        let report: @Sendable (LeaseEvent) -> Void
+
+        init(_ service: LateLeases, _ report: @escaping @Sendable (LeaseEvent) -> Void) {
+            (self.service, self.report) = (service, report)
+        }
+
+        func take(_ place: LeasePlace, since lookedUp: Date) {
+            let answer: @Sendable () -> Void = { [report] in
+                report(.taken(place, mayBeKept: false, lifetime: nil))
+            }
+            if service.areLate.value { service.waiting.update { $0.append(answer) } } else { answer() }
+        }
+
+        func watch(in queue: FetchQueue) {}
+        func tell(_ news: LeaseNews) {}
+        func end(_ outcome: LeaseNews) {}
+    }
 }

@@ -34,7 +34,8 @@ BUILD = PACKAGE / ".build"
 FOLDERS = ["Sources", "Samples/CacheProxy"]
 WORK = PACKAGE / ".mutants"
 PROGRAM = "DipperPackageTests.xctest"
-LIMIT = 90
+# In seconds, and as a multiple of the time without a change: two run at a time.
+SHORTEST, SLOWEST = 30, 5
 AT_ONCE = 2
 
 
@@ -76,6 +77,8 @@ class Commands:
     """How the build makes each file: the commands of its manifest."""
 
     def __init__(self):
+        # The time of each group of suites without a change.
+        self.seconds = {}
         self.folders = Queue()
         for number in range(AT_ONCE):
             self.folders.put(WORK / str(number))
@@ -184,9 +187,9 @@ def build(mutant, commands, source, work):
     return None if result.returncode == 0 else (errors or ["the compiler or the linker failed"])[0]
 
 
-def test(suites, work):
+def test(suites, work, limit=600):
     command = [str(work / "products" / PROGRAM), "--testing-library", "swift-testing", "--filter", suites]
-    return SuiteRun(command, LIMIT, log=work / "output.log", folder=PACKAGE, shows_stacks=False).run()
+    return SuiteRun(command, limit, log=work / "output.log", folder=PACKAGE, shows_stacks=False).run()
 
 
 def judge(mutant, commands):
@@ -205,7 +208,7 @@ def verdict(mutant, commands, work):
         return False, "DOES NOT APPLY: its text is not in the line exactly once"
     if error := build(mutant, commands, source, work):
         return False, "DOES NOT BUILD: " + error
-    result = test(mutant.suites, work)
+    result = test(mutant.suites, work, max(SHORTEST, SLOWEST * commands.seconds[mutant.suites]))
     if result.hung:
         return True, "caught: hangs in " + result.hung[0]
     if not result.passed:
@@ -233,6 +236,7 @@ def main():
         result = test(suites, WORK / "0")
         if not result.passed or not result.tests:
             sys.exit(f"without a change {suites} does not pass: {result.tests} tests, {result.failures or result.hung}")
+        commands.seconds[suites] = result.seconds
 
     rows = []
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -349,7 +349,7 @@ final class DataStore: Sendable {
             // The earlier answer is out of date, unless this one is only a failure or the request wants nothing kept.
             let isWhole = info.status < 400 && info.status != 206 && info.status != 304
             let isNews = isWhole || info.status == 404 || info.status == 410
-            if isNews, !call.directives.noStore, claim?.isRevoked != true { remove(place, hidesForms: false) }
+            if isNews, !call.directives.noStore, claim?.isRevoked != true { remove(place, byProgram: false) }
             return whenWritten(false)
         }
         if family == 0, info.variant != nil { family = .random(in: 1 ... .max) }
@@ -594,12 +594,12 @@ final class DataStore: Sendable {
         hasRemoved(CacheKey(verbatim: info.url), of: info.asked.map { CacheKey(verbatim: $0) }, within: limit)
     }
 
-    /// - Parameter hidesForms: whether the program removes the entry, and not the cache, which drops it for a newer answer.
-    func remove(_ key: CacheKey, from tiers: CacheTiers = .all, hidesForms: Bool = true) {
-        if hidesForms { note(key, tiers) }
-        history.remove(key, from: tiers, isDrop: !hidesForms)
-        clean(key, tiers, hidesForms: hidesForms)
-        history.remove(key, from: tiers, isDrop: !hidesForms)
+    /// - Parameter byProgram: whether the program removes the entry, and not the cache, which drops it for a newer answer.
+    func remove(_ key: CacheKey, from tiers: CacheTiers = .all, byProgram: Bool = true) {
+        if byProgram { note(key, tiers) }
+        history.remove(key, from: tiers, isDrop: !byProgram)
+        clean(key, tiers, hidesForms: byProgram)
+        history.remove(key, from: tiers, isDrop: !byProgram)
     }
 
     /// Removes an entry whose removal is recorded.

@@ -137,7 +137,8 @@ final class Fetch: QueueEntry {
     var isCurrent: Bool {
         if claim?.isOutdated != true { return true }
         // mutant Removal: `lookUpState != .underWay && (place` => `(place`
-        return lookUpState != .underWay && (place == .parked || place == .queued)
+        return lookUpState != .underWay
+            && (place == .parked || place == .queued || !isOnNetwork && claim?.isDropped == true)
     }
 
     var isRead: Bool { readers > 0 }
@@ -169,11 +170,14 @@ final class Fetch: QueueEntry {
         // In this order: what is revoked between the two questions counts as revoked, not as merely superseded.
         let isCurrent = claim?.isCurrent == true
         let isRevoked = claim?.isRevoked == true
-        let isDropped = claim?.isDropped == true
         if isRevoked { findings.forget() } else { findings.forgetCleared(history) }
         // A whole entry has been kept since, so nothing older will be part of the answer.
-        // mutant Dedup: `attempts > 0 || isDropped` => `attempts > 0`
-        if isRevoked ? attempts > 0 || isDropped : !isCurrent { claim = history.claim(key, of: alias) }
+        if isRevoked ? attempts > 0 : !isCurrent { claim = history.claim(key, of: alias) }
+        guard isRevoked, attempts == 0 else { return }
+        // In this order: what the program removes after the question revokes the new right.
+        let fresh = history.claim(key, of: alias)
+        // mutant Dedup: `claim?.isDropped == true {` => `claim == nil {`
+        if claim?.isDropped == true { claim = fresh }
     }
 
     // MARK: Network

@@ -131,7 +131,7 @@ struct FetchSources {
 
     var url: URL? { asked.flatMap { $0.url ?? Self.noURL } }
 
-    private static let noURL = URL(string: "provider:")
+    private static let noURL = URL(string: EntryInfo.providerAddress)
 
     var remaining: ArraySlice<DataRequest.Source> {
         lead.request.hasHooks ? lead.request.alternatives.dropFirst(number) : []

@@ -121,6 +121,11 @@ package final class EntryInfo: Sendable {
 
     func isOf(_ address: String) -> Bool { url == address || asked == address }
 
+    /// Whether a URL was asked, and not a provider or the program.
+    var hasURL: Bool { !url.isEmpty && url != Self.providerAddress }
+
+    static let providerAddress = "provider:"
+
     func isChosen(by request: HTTPHeaders) -> Bool { variant?.matches(request) ?? true }
 
     package var source: URL? { url.hasPrefix("http") ? URL(text: url) : nil }

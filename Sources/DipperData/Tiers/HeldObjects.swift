@@ -30,7 +30,7 @@ final class HeldObjects: MemoryMover {
         var most = 256
 
         mutating func remove(from origin: Substring, where isRemoved: (CacheKey, Record) -> Bool) {
-            guard let family = families[origin] else { return }
+            guard let family = families[origin], family.contains(where: { isRemoved($0.key, $0.value) }) else { return }
             let rest = family.filter { !isRemoved($0.key, $0.value) }
             families[origin] = rest.isEmpty ? nil : rest
             count -= family.count - rest.count

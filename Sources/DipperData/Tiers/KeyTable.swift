@@ -127,8 +127,9 @@ struct KeyGroups<Name: Hashable & Sendable>: Sendable {
     subscript(name: Name) -> [CacheKey] { groups[name].map { Array($0.keys) } ?? [] }
 
     mutating func count(_ key: CacheKey, in name: Name, _ change: Int) {
-        let count = (groups[name]?[key] ?? 0) + change
-        groups[name, default: [:]][key] = count > 0 ? count : nil
+        groups[name, default: [:]][key, default: 0] += change
+        guard change < 0, groups[name]?[key] == 0 else { return }
+        groups[name]?[key] = nil
         if groups[name]?.isEmpty == true { groups[name] = nil }
     }
 }

@@ -50,8 +50,8 @@ final class MemoryTier<Value: MemoryValue>: Sendable {
 
     private let shards: [MemoryShard<Value>]
     private let state: Mutex<State>
-    private let hasDerived = Atomic(false)
-    private let hasElsewhere = Atomic(false)
+    let hasDerived = Atomic(false)
+    let hasElsewhere = Atomic(false)
     private let totals: MemoryTotals
     private let history: RemovalHistory
     private let now: @Sendable () -> Date
@@ -211,15 +211,14 @@ final class MemoryTier<Value: MemoryValue>: Sendable {
     private func count(_ key: CacheKey, _ info: EntryInfo, _ change: Int) {
         let origin = key.firstOrigin
         let home = origin ?? key.string[...]
-        let isAtHome = info.asked == nil && home == info.url
+        let isAtHome = info.asked == nil && (home == info.url || !info.hasURL)
         if origin == nil, isAtHome { return }
         state.withLock { state in
             if let origin { state.derived.count(key, in: origin, change) }
             hasDerived.store(!state.derived.isEmpty, ordering: .sequentiallyConsistent)
             if isAtHome { return }
-            for url in [info.url, info.asked] {
-                if let url, home != url { state.elsewhere.count(key, in: url, change) }
-            }
+            if home != info.url, info.hasURL { state.elsewhere.count(key, in: info.url, change) }
+            if let asked = info.asked, home != asked { state.elsewhere.count(key, in: asked, change) }
             hasElsewhere.store(!state.elsewhere.isEmpty, ordering: .sequentiallyConsistent)
         }
     }
