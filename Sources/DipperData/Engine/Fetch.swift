@@ -136,9 +136,9 @@ final class Fetch: QueueEntry {
     /// Whether a call may join: nothing has been removed, or the fetch waits and will look again.
     var isCurrent: Bool {
         if claim?.isOutdated != true { return true }
-        // mutant Removal: `lookUpState != .underWay && (place` => `(place`
-        return lookUpState != .underWay
-            && (place == .parked || place == .queued || !isOnNetwork && claim?.isDropped == true)
+        // mutant Removal: `.underWay { return` => `.underWay, isOver { return`
+        if lookUpState == .underWay { return false }
+        return place == .parked || place == .queued || !isOnNetwork && claim?.isDropped == true
     }
 
     var isRead: Bool { readers > 0 }
