@@ -210,7 +210,7 @@ extension EntryInfo {
     static let digestField = "Dipper-Made-Of"
 
     package var serverHeaders: HTTPHeaders {
-        headers[Self.digestField] == nil ? headers : headers.removing { $0 == Self.digestField.lowercased() }
+        headers.has(Self.digestField) ? headers.removing { $0.isSameHeaderName(as: Self.digestField) } : headers
     }
 
     /// The digest of the bytes that a derived entry was made from; `nil` for other entries.

@@ -47,6 +47,19 @@ struct RememberedFailureTests {
         #expect(await reopened.cache.getData(DataRequest(a).with(\.cachePolicy, .cacheOnly)).error == .notCached)
     }
 
+    @Test("also beside an entry that is out of date, whose look-up finds both on disk", arguments: [true, false])
+    func besideEntry(isReopened: Bool) async throws {
+        var test = TestCache(folder: TemporaryFolder())
+        try await test.keep("old", ["Cache-Control": "max-age=10"], for: a, age: 20)
+        test.transport.script(a, [.status(403, ["Cache-Control": "max-age=600"])])
+        #expect(await test.cache.getData(a).error?.isRemembered == false)
+        if isReopened { test = await test.reopened() } else { test.cache.removeData(for: a, from: .memory) }
+        #expect(test.cache.hasData(for: a, in: .disk) && !test.cache.hasData(for: a, in: .memory))
+        let asked = count(test)
+        #expect(await test.cache.getData(a).error?.isRemembered == true)
+        #expect(count(test) == asked)
+    }
+
     @Test(
         "as the server says, for an hour at most, or not at all",
         arguments: [

@@ -10,6 +10,8 @@ struct FoundEntry: Sendable {
     var place: CacheKey?
     /// The task that fetches newer bytes for calls that are answered with these meanwhile.
     var revalidation: DataTask?
+    /// Whether an earlier attempt may have left something for the call's own key.
+    var mayHaveRemnant = true
 }
 
 /// The bytes that a stored form is made of.
@@ -70,12 +72,14 @@ final class DataStore: Sendable {
     /// - Parameter call: the call whose expirations hold; `nil` for the cache's defaults.
     func peek(
         _ key: CacheKey, for call: Call? = nil, in tiers: CacheTiers = .all
-    ) -> (value: StoredData, source: ResponseSource)? {
-        if tiers.contains(.memory), let value = inMemory(key, for: call) { return (value, .memory) }
-        return readThrough(key, call, in: tiers).map { ($0, .disk) }
+    ) -> FoundEntry? {
+        if tiers.contains(.memory), let value = inMemory(key, for: call) {
+            return FoundEntry(value: value, source: .memory)
+        }
+        return readThrough(key, call, in: tiers)
     }
 
-    private func readThrough(_ key: CacheKey, _ call: Call?, in tiers: CacheTiers) -> StoredData? {
+    private func readThrough(_ key: CacheKey, _ call: Call?, in tiers: CacheTiers) -> FoundEntry? {
         guard let disk, tiers.contains(.disk) else { return nil }
         let changes = memory.changes(of: key)
         let reader = call?.request.diskAccessExtension.map {
@@ -83,7 +87,7 @@ final class DataStore: Sendable {
         }
         guard let record = disk.entry(for: key, extendedBy: reader) else { return nil }
         if tiers.contains(.memory) { warm(record, call, unlessChangedSince: changes) }
-        return record.value
+        return FoundEntry(value: record.value, source: .disk, mayHaveRemnant: record.mayHaveRemnant)
     }
 
     /// Looks up memory and disk, on a reader's thread, and then the tiers below: the entry, or the variant that the
@@ -120,14 +124,14 @@ final class DataStore: Sendable {
         let (info, place) = (found.value.info, found.place ?? call.key)
         guard found.source == .memory, call.use(of: info, at: now().timeIntervalSince1970) != .fresh,
             let newer = disk?.info(of: place), newer.stored > info.stored,
-            let value = readThrough(place, call, in: .all), value.info.stored > info.stored
+            let newest = readThrough(place, call, in: .all), newest.value.info.stored > info.stored
         else { return found }
-        return FoundEntry(value: value, source: .disk, place: found.place)
+        return FoundEntry(value: newest.value, source: .disk, place: found.place)
     }
 
     private func remnant(for call: Call, beside found: FoundEntry?) -> Remnant? {
-        guard found != nil else { return disk?.remnant(of: call.key) }
-        guard mayFollowFailure(call, beside: found) else { return nil }
+        guard let found else { return disk?.remnant(of: call.key) }
+        guard found.mayHaveRemnant, mayFollowFailure(call, beside: found) else { return nil }
         return disk?.remnant(of: call.key)?.failure.map(Remnant.failure)
     }
 
@@ -239,13 +243,12 @@ final class DataStore: Sendable {
     func find(
         _ key: CacheKey, _ fields: HTTPHeaders, for call: Call? = nil, in tiers: CacheTiers = .all
     ) -> FoundEntry? {
-        guard let (value, source) = peek(key, for: call, in: tiers) else { return nil }
-        if let place = value.info.place(of: key, chosenBy: fields),
-            let (other, source) = peek(place, for: call, in: tiers)
-        {
-            return FoundEntry(value: other, source: source, place: place)
-        }
-        return FoundEntry(value: value, source: source)
+        guard let found = peek(key, for: call, in: tiers) else { return nil }
+        guard let place = found.value.info.place(of: key, chosenBy: fields),
+            var chosen = peek(place, for: call, in: tiers)
+        else { return found }
+        (chosen.place, chosen.mayHaveRemnant) = (place, found.mayHaveRemnant)
+        return chosen
     }
 
     /// Finds the first tier that has a success, or the variant that the fields choose. Reads metadata alone.

@@ -13,8 +13,12 @@ extension Fetch {
     /// would have been sent alike.
     private var leadingCall: Call {
         let lead = sources.lead
-        return calls.contains { $0 === lead }
-            ? lead : calls.first { $0.request.headers == lead.request.headers } ?? lead
+        var alike: Call?
+        for call in calls {
+            if call === lead { return lead }
+            if alike == nil, call.request.headers == lead.request.headers { alike = call }
+        }
+        return alike ?? lead
     }
 
     /// Asks the calls that are not among the verdicts. Calls that join meanwhile hold up none that has been asked.
@@ -305,7 +309,7 @@ extension Run {
         attempt.chain.mayStore(ignoresServer: false, request: fields, isShared: true)
             && Storing.allows(
                 status: response.status, request: fields, response: response.headers, isShared: true,
-                control?.isShared == true ? control : nil)
+                control?.forShared(response.headers))
     }
 }
 

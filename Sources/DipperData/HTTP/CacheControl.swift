@@ -43,12 +43,15 @@ struct CacheControl: Sendable, Hashable {
     var allowsCredentials: Bool { isPublic || mustRevalidate || sharedMaxAge != nil }
 
     init(response: HTTPHeaders, isShared: Bool) {
-        if isShared, let targeted = Self(targeted: response.values("CDN-Cache-Control")) {
-            self = targeted
-        } else {
-            self.init(response: response)
-        }
-        self.isShared = isShared
+        self.init(response: response)
+        if isShared { self = forShared(response) }
+    }
+
+    /// The directives for a shared cache, of the response whose own these are.
+    func forShared(_ response: HTTPHeaders) -> CacheControl {
+        var control = isShared ? self : CacheControl(targeted: response.values("CDN-Cache-Control")) ?? self
+        control.isShared = true
+        return control
     }
 
     private init?(targeted lines: [String]) {

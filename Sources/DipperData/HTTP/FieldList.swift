@@ -43,17 +43,11 @@ extension HTTPHeaders {
 
     func fieldList(_ name: String) -> FieldList { FieldList(values(name)) }
 
-    var namedByConnection: [String] { list("Connection").map(\.asciiLowercased) }
-
     /// The lower-cased names in `Vary`; with `*`, which no request matches, if there are too many to read.
     var varying: Set<String> {
         let list = fieldList("Vary")
         let names = Set(list.members.map(\.asciiLowercased))
         return list.isCut ? names.union(["*"]) : names
-    }
-
-    func values(_ name: String) -> [String] {
-        fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }
 
     func changed(from old: HTTPHeaders, to new: HTTPHeaders) -> HTTPHeaders {
@@ -69,10 +63,34 @@ extension HTTPHeaders {
     }
 
     func removing(_ isUnwanted: (String) -> Bool) -> HTTPHeaders {
-        var kept: [Field] = []
-        kept.reserveCapacity(fields.count)
-        for field in fields where !isUnwanted(field.name.asciiLowercased) { kept.append(field) }
-        return HTTPHeaders(kept)
+        HTTPHeaders(fields.filter { !isUnwanted($0.name) })
+    }
+}
+
+/// A set of names of fields, without regard to case.
+struct FieldNames: Sendable, ExpressibleByArrayLiteral {
+    private static let few = 16
+
+    private var filter = NameFilter([])
+    /// Compared in turn, which takes less time than to hash.
+    private var names: [String] = []
+    /// The names after the first few, lower-cased: a server may send thousands.
+    private var rest: Set<String> = []
+
+    init(_ names: some Sequence<String>) {
+        for name in names { insert(name) }
+    }
+
+    init(arrayLiteral names: String...) { self.init(names) }
+
+    mutating func insert(_ name: String) {
+        filter.insert(name)
+        if names.count < Self.few { names.append(name) } else { rest.insert(name.asciiLowercased) }
+    }
+
+    func contains(_ name: String) -> Bool {
+        filter.mayContain(name)
+            && (names.contains(where: name.isSameHeaderName) || !rest.isEmpty && rest.contains(name.asciiLowercased))
     }
 }
 

@@ -19,12 +19,14 @@ enum HTTPDate {
 
     /// - Parameter now: the current time. A two-digit year is the latest one that is at most fifty years later.
     static func seconds(_ text: String, now: TimeInterval = usualNow) -> TimeInterval? {
-        let text = text.trimmingOptionalSpace.asciiLowercased
-        let end = text.utf8.firstIndex { $0 < UInt8(ascii: "a") || $0 > UInt8(ascii: "z") } ?? text.endIndex
-        let name = String(text[..<end])
-        let rest = text.utf8[end...]
-        if dayNames.contains(name) { return Parts(rest, ", DD-bbb-YY HH:MM:SS gmt")?.secondsInTwoDigitYear(now) }
-        guard shortDayNames.contains(name) else { return nil }
+        let bytes = text.trimmingOptionalSpace.utf8
+        let name = bytes.prefix { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0.asciiLowercased) }
+        let rest = bytes[name.endIndex...]
+        func isName(_ day: String) -> Bool { day.utf8.elementsEqual(name.lazy.map(\.asciiLowercased)) }
+        guard shortDayNames.contains(where: isName) else {
+            guard dayNames.contains(where: isName) else { return nil }
+            return Parts(rest, ", DD-bbb-YY HH:MM:SS gmt")?.secondsInTwoDigitYear(now)
+        }
         let parts = Parts(rest, ", DD bbb YYYY HH:MM:SS gmt") ?? Parts(rest, " bbb _D HH:MM:SS YYYY")
         return parts.flatMap { $0.seconds(in: $0.number("Y")) }
     }
@@ -41,13 +43,13 @@ enum HTTPDate {
             guard bytes.count == marks.count else { return nil }
             for (byte, mark) in zip(bytes, marks) {
                 switch mark {
-                case UInt8(ascii: "b"): month = month << 8 | Int(byte)
+                case UInt8(ascii: "b"): month = month << 8 | Int(byte.asciiLowercased)
                 case UInt8(ascii: "_") where byte == UInt8(ascii: " "): break
                 case UInt8(ascii: "_"), UInt8(ascii: "A")...UInt8(ascii: "Z"):
                     guard byte.isDigit else { return nil }
                     let place = Self.place(mark == UInt8(ascii: "_") ? UInt8(ascii: "D") : mark)
                     numbers[place] = numbers[place] * 10 + Int(byte - UInt8(ascii: "0"))
-                default: guard byte == mark else { return nil }
+                default: guard byte.asciiLowercased == mark else { return nil }
                 }
             }
         }

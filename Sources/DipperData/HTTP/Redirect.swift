@@ -39,8 +39,8 @@ package enum Redirect {
 
     /// The fields for the target: to another origin only fields that describe the wanted answer, because others may be
     /// secret.
-    /// - Parameter sensitive: lower-cased names of further fields that are not sent to another origin.
-    static func headers(_ headers: HTTPHeaders, from: URL, to: URL, sensitive: Set<String>) -> HTTPHeaders {
+    /// - Parameter sensitive: the names of further fields that are not sent to another origin.
+    static func headers(_ headers: HTTPHeaders, from: URL, to: URL, sensitive: FieldNames) -> HTTPHeaders {
         if headers.isEmpty || isSameOrigin(from, to) { return headers }
         // mutant Credential|Redirect: `ving { !harmless.contains($0) || sensiti` => `ving { sensiti`
         return headers.removing { !harmless.contains($0) || sensitive.contains($0) }
@@ -67,7 +67,7 @@ package enum Redirect {
         return one == other
     }
 
-    private static let harmless: Set = [
+    private static let harmless: FieldNames = [
         "accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "if-match",
         "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "pragma", "priority", "range",
         "save-data", "user-agent",

@@ -160,13 +160,21 @@ enum Storing {
     static func fields(
         of response: HTTPHeaders, isShared: Bool = false, _ control: CacheControl? = nil
     ) -> HTTPHeaders {
-        let control = control ?? CacheControl(response: response, isShared: isShared)
-        let names = response.namedByConnection + control.noCacheFields + (isShared ? control.privateFields : [])
-        let named = Set(names.lazy.filter { !unkeptFields.contains($0) })
-        return response.removing { unkeptFields.contains($0) || named.contains($0) }
+        response.removing(unkept(in: response, isShared: isShared, control).contains)
     }
 
-    private static let unkeptFields: Set = [
+    /// The names of the fields of a response that are not kept.
+    static func unkept(
+        in response: HTTPHeaders, isShared: Bool = false, _ control: CacheControl? = nil
+    ) -> FieldNames {
+        let control = control ?? CacheControl(response: response, isShared: isShared)
+        let names = response.list("Connection") + control.noCacheFields + (isShared ? control.privateFields : [])
+        var unkept = unkeptFields
+        for name in names where !unkept.contains(name) { unkept.insert(name) }
+        return unkept
+    }
+
+    private static let unkeptFields: FieldNames = [
         "connection", "keep-alive", "proxy-authenticate", "proxy-authentication-info", "proxy-authorization",
         "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
         // mutant HTTPCaching|StoredAnswer: `"set-cookie", "set-cookie2",` => ``
@@ -226,12 +234,8 @@ struct Variant: Sendable, Hashable {
 extension HTTPHeaders {
     /// Whether a request with these fields is made for one client.
     var hasCredentials: Bool {
-        has(["Authorization", "Cookie", "Proxy-Authorization"])
+        has("Authorization") || has("Cookie") || has("Proxy-Authorization")
             || fields.contains { Redaction.standard.isSecret($0.name) }
     }
-    var setsCookies: Bool { has(["Set-Cookie", "Set-Cookie2"]) }
-
-    private func has(_ names: [String]) -> Bool {
-        fields.contains { field in names.contains(where: field.name.isSameHeaderName) }
-    }
+    var setsCookies: Bool { has("Set-Cookie") || has("Set-Cookie2") }
 }

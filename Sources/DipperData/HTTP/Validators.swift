@@ -37,9 +37,10 @@ enum Refreshing {
     /// Keeps fields that describe the stored bytes, and fields that the 304 does not name, except `Age` and `Date`,
     /// which say when the old answer was made: without them, a 304 counts as made now.
     static func headers(_ stored: HTTPHeaders, refreshedBy notModified: HTTPHeaders) -> HTTPHeaders {
-        let news = Storing.fields(of: notModified).removing(bodyFields.contains)
-        let replaced = Set(news.fields.map(\.name.asciiLowercased)).union(["age", "date"])
-        return Storing.fields(of: HTTPHeaders(stored.removing(replaced.contains).fields + news.fields))
+        let unkept = Storing.unkept(in: notModified)
+        let news = notModified.fields.filter { !unkept.contains($0.name) && !bodyFields.contains($0.name) }
+        let replaced = FieldNames(news.map(\.name) + ["Age", "Date"])
+        return Storing.fields(of: HTTPHeaders(stored.fields.filter { !replaced.contains($0.name) } + news))
     }
 
     /// A tag decides before a date. Tags are compared weakly, because servers drop the `W/` mark where nothing is
@@ -59,7 +60,7 @@ enum Refreshing {
     }
 
     /// `Content-Length` by the rule; the others because they may describe another form of the stored body.
-    private static let bodyFields: Set = ["content-length", "content-encoding", "content-type", "content-range"]
+    private static let bodyFields: FieldNames = ["content-length", "content-encoding", "content-type", "content-range"]
 }
 
 /// The rules for answers that continue a partial body (RFC 9110, sections 14.4 and 15.3.7).

@@ -13,6 +13,7 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral, R
 {
     /// The fields in order. A name may occur more than once.
     public private(set) var fields: [Field]
+    private var names: NameFilter
 
     /// One header field.
     public struct Field: Sendable, Hashable, RedactedStringConvertible {
@@ -34,27 +35,29 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral, R
     /// Creates headers with these fields, in this order.
     public init(_ fields: [Field] = []) {
         self.fields = fields
+        names = NameFilter(fields.lazy.map(\.name))
     }
 
     /// Creates headers with the fields of the literal, in its order. A name may occur more than once.
     public init(dictionaryLiteral elements: (String, String)...) {
-        fields = elements.map { Field($0.0, $0.1) }
+        self.init(elements.map { Field($0.0, $0.1) })
     }
 
     /// Creates headers from a dictionary, in the order of the names. Names that differ in case alone stay two fields.
     public init(_ dictionary: [String: String]) {
-        fields = dictionary.sorted { $0.key < $1.key }.map { Field($0.key, $0.value) }
+        self.init(dictionary.sorted { $0.key < $1.key }.map { Field($0.key, $0.value) })
     }
 
     /// The first value of the field with this name. Setting replaces all values of the name; `nil` removes the field.
     public subscript(name: String) -> String? {
-        get { fields.first { $0.name.isSameHeaderName(as: name) }?.value }
+        get { names.mayContain(name) ? fields.first { $0.name.isSameHeaderName(as: name) }?.value : nil }
         set {
             let position = fields.firstIndex { $0.name.isSameHeaderName(as: name) }
             fields.removeAll { $0.name.isSameHeaderName(as: name) }
             if let newValue {
                 fields.insert(Field(name, newValue), at: Swift.min(position ?? fields.count, fields.count))
             }
+            names = NameFilter(fields.lazy.map(\.name))
         }
     }
 
@@ -62,12 +65,23 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral, R
     public mutating func append(_ name: String, _ value: String) {
         if fields.isEmpty { fields.reserveCapacity(12) }
         fields.append(Field(name, value))
+        names.insert(name)
     }
 
     /// Adds a folded line to the last field's value (RFC 9112, section 5.2).
     mutating func extendLast(with text: String) {
         guard let last = fields.indices.last, !text.isEmpty else { return }
         fields[last].value += fields[last].value.isEmpty ? text : " " + text
+    }
+
+    func has(_ name: String) -> Bool {
+        names.mayContain(name) && fields.contains { $0.name.isSameHeaderName(as: name) }
+    }
+
+    /// The values of the fields with this name, in order, without space at their ends.
+    func values(_ name: String) -> [String] {
+        guard names.mayContain(name) else { return [] }
+        return fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
     }
 
     /// Whether every name is a token and no value holds a line break or a NUL (RFC 9110, section 5.5).
@@ -88,6 +102,29 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral, R
     public var description: String { "[\(fields.map(\.description).joined(separator: ", "))]" }
 }
 
+/// Tells of most names that they are not in a set: about a fifth of those remain to be compared. Most look-ups are for
+/// fields that an answer does not have.
+struct NameFilter: Sendable, Hashable {
+    private var bits: UInt64 = 0
+
+    init(_ names: some Sequence<String>) {
+        for name in names { insert(name) }
+    }
+
+    mutating func insert(_ name: String) { bits |= Self.bit(of: name) }
+
+    func mayContain(_ name: String) -> Bool { bits & Self.bit(of: name) != 0 }
+
+    /// The same for names that differ in case alone.
+    private static func bit(of name: String) -> UInt64 {
+        let bit = name.withBytes { bytes in
+            guard let first = bytes.first, let last = bytes.last else { return 0 }
+            return Int(first | 0x20) + 5 * Int(last | 0x20) + 11 * bytes.count
+        }
+        return 1 << UInt64(bit % 64)
+    }
+}
+
 extension String {
     /// Whether the string is a token (RFC 9110, section 5.6.2).
     var isHeaderName: Bool { !utf8.isEmpty && utf8.allSatisfy(\.isTokenCharacter) }
@@ -97,7 +134,9 @@ extension String {
     /// Reads text that should be UTF-8. Of other text, each byte beyond ASCII becomes a character for private use, so
     /// that ``fieldBytes`` returns the same bytes. Only those characters, in plane 16, begin with the byte F4.
     package init(fieldBytes bytes: some Collection<UInt8>) {
-        if let text = String(validating: bytes, as: UTF8.self), !text.utf8.contains(0xF4) {
+        if bytes.allSatisfy({ $0 < 0x80 }) {
+            self.init(decoding: bytes, as: UTF8.self)
+        } else if let text = String(validating: bytes, as: UTF8.self), text.isOfText {
             self = text
         } else {
             let scalars = bytes.lazy.compactMap { Unicode.Scalar($0 < 0x80 ? UInt32($0) : 0x10FE00 + UInt32($0)) }
@@ -105,8 +144,11 @@ extension String {
         }
     }
 
+    /// Whether no character stands for a byte that is no text.
+    var isOfText: Bool { !utf8.contains(0xF4) }
+
     package var fieldBytes: [UInt8] {
-        guard utf8.contains(0xF4) else { return Array(utf8) }
+        if isOfText { return Array(utf8) }
         return unicodeScalars.flatMap { scalar in
             (0x10FE80...0x10FEFF).contains(scalar.value) ? [UInt8(scalar.value & 0xFF)] : Array(String(scalar).utf8)
         }
@@ -125,7 +167,7 @@ extension String {
         }
     }
 
-    private func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+    fileprivate func withBytes<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
         utf8.withContiguousStorageIfAvailable(body) ?? Array(utf8).withUnsafeBufferPointer(body)
     }
 }

@@ -278,7 +278,12 @@ extension CurlPool {
 
     private nonisolated static func list(_ lines: some Sequence<String>) -> UnsafeMutablePointer<curl_slist>? {
         var list: UnsafeMutablePointer<curl_slist>?
-        for line in lines { list = curl_slist_append(list, line.fieldBytes.map { CChar(bitPattern: $0) } + [0]) }
+        for line in lines {
+            list =
+                line.isOfText
+                ? curl_slist_append(list, line)
+                : curl_slist_append(list, line.fieldBytes.map { CChar(bitPattern: $0) } + [0])
+        }
         return list
     }
 

@@ -53,15 +53,16 @@ final class CurlSockets {
     }
 
     func socket(with ports: Ports) -> Int32? {
-        if let known = open.first(where: { $0.value.ports == ports }) { return known.key }
+        for (socket, state) in open where state.ports == ports { return socket }
         let address = IPAddress(ports.address)?.unmapped
-        let found = open.first { socket, state in
-            guard state.ports == nil, let peer = Self.endpoint(of: socket, getpeername) else { return false }
-            return peer.port == ports.peer && peer.address == address
-                && Self.endpoint(of: socket, getsockname)?.port == ports.local
+        for (socket, state) in open where state.ports == nil {
+            guard let peer = Self.endpoint(of: socket, getpeername), peer.port == ports.peer, peer.address == address,
+                Self.endpoint(of: socket, getsockname)?.port == ports.local
+            else { continue }
+            state.ports = ports
+            return socket
         }
-        found?.value.ports = ports
-        return found?.key
+        return nil
     }
 
     /// Whether bytes have arrived without a request: over HTTP/1 a server sends nothing before the next request.

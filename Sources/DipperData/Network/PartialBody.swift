@@ -65,7 +65,7 @@ struct PartialBody: Sendable {
         if self.total == nil, let total = range.total { headers["Content-Length"] = "\(total)" }
         let news = response.headers.fields.filter { Self.isRefreshed($0.name) }
         // One pass, because a server may send a field a thousand times.
-        let replaced = Set(news.map(\.name.asciiLowercased))
+        let replaced = FieldNames(news.map(\.name))
         headers = headers.removing(replaced.contains)
         for field in news { headers.append(field.name, field.value) }
         var longer = PartialBody(

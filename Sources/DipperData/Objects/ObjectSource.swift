@@ -181,7 +181,7 @@ package final class ObjectSource: Sendable {
         _ sharing: Sharing?, whenWritten: @escaping @Sendable (_ isOnDisk: Bool) -> Void
     ) {
         let info = basis.info
-        let own: Set = ["content-type", "content-length", EntryInfo.digestField.lowercased()]
+        let own: FieldNames = ["Content-Type", "Content-Length", EntryInfo.digestField]
         var headers = info.fields().removing(own.contains)
         headers.append(EntryInfo.digestField, String(basis.digest, radix: 16))
         let (store, call) = (store(of: key), call(request, key))

@@ -142,7 +142,7 @@ struct RequestHooks: Sendable {
     var redirectHandler: RedirectHandler?
     var followsRedirects = true
     var sensitiveHeaders: Set<String> = []
-    var sensitiveNames: Set<String> { Set(sensitiveHeaders.map { $0.lowercased() }) }
+    var sensitiveNames: FieldNames { FieldNames(sensitiveHeaders) }
     var credentials: Credentials?
     var validation = ResponseValidation.success
     var wantsErrorBody = false

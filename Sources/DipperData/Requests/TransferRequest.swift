@@ -87,7 +87,7 @@ public struct TransferResponse: Sendable, RedactedStringConvertible {
         else { return nil }
         var whole = self
         whole.status = 200
-        whole.headers = headers.removing { $0 == "content-range" }
+        whole.headers = headers.removing { $0.isSameHeaderName(as: "Content-Range") }
         return whole
     }
 

@@ -38,11 +38,15 @@ extension DiskTier {
     private func find(
         _ slot: StagingArea.Slot, _ id: Int, withBody: Bool = true
     ) -> (record: EntryRecord, expires: TimeInterval, partial: PartialBody?)? {
-        let (item, goneBefore, removals, files, index) = look {
-            ($0.staged[slot], $0.staged.goneBefore(slot), $0.staged.removals, $0.opened.files, $0.opened.index)
+        let (item, hasStagedRemnant, goneBefore, removals, files, index) = look {
+            (
+                $0.staged[slot], $0.staged[StagingArea.Slot(key: slot.key, table: .partial)] != nil,
+                $0.staged.goneBefore(slot), $0.staged.removals, $0.opened.files, $0.opened.index
+            )
         }
         if let item { return item.record.map { ($0, $0.lifetime.expires, item.partial?.body) } }
-        guard goneBefore < .infinity, let found = stored(id, slot, files, index, withBody: withBody) else { return nil }
+        guard goneBefore < .infinity, var found = stored(id, slot, files, index, withBody: withBody) else { return nil }
+        if hasStagedRemnant { found.record.mayHaveRemnant = true }
         let info = found.record.value.info
         var gone = max(goneBefore, history.storedBefore)
         if !removals.isEmpty { gone = max(gone, removals.goneBefore(slot, Addresses(info))) }
@@ -68,7 +72,10 @@ extension DiskTier {
                 guard let content else { return nil }
                 switch reading {
                 // Another key may share the number.
-                case .record(let record): return record.key == slot.key ? (record, content.expires) : nil
+                case .record(var record):
+                    guard record.key == slot.key else { return nil }
+                    record.mayHaveRemnant = content.hasPartial
+                    return (record, content.expires)
                 case .unreadable(_, let error):
                     if let error { complain("an entry cannot be decoded and counts as absent", error) }
                     return nil

@@ -24,6 +24,8 @@ extension EntryIndex {
         var body: Data?
         /// As far as accesses have been recorded; infinite for never.
         var expires: TimeInterval
+        /// Whether the other table has a row of the same number.
+        var hasPartial = false
 
         var footer: RecordFormat.Footer? { RecordFormat.Footer(trailer) }
     }
@@ -142,7 +144,9 @@ extension EntryIndex {
     }
 
     // Constants: hits of small entries are fast.
-    private static let entryContent = "SELECT blob, trailer, expires, body, place FROM entry WHERE id = ?"
+    private static let entryContent = """
+        SELECT blob, trailer, expires, body, place, EXISTS (SELECT 1 FROM partial WHERE id = ?1) FROM entry WHERE id = ?1
+        """
     private static let partialContent = "SELECT blob, trailer, expires, body, place FROM partial WHERE id = ?"
     private static let cleared = "SELECT cleared FROM total"
 
@@ -155,7 +159,7 @@ extension EntryIndex {
                 guard let cleared, let place = row.integer(4), place > cleared else { return nil }
                 let content = Content(
                     blob: row.text(0), trailer: row.blob(1) ?? Data(), body: row.blob(3),
-                    expires: Self.time(row, 2) ?? .infinity)
+                    expires: Self.time(row, 2) ?? .infinity, hasPartial: table == .entry && row.integer(5) != 0)
                 guard (content.blob == nil) != (content.body == nil) else { throw Damage() }
                 return content
             }

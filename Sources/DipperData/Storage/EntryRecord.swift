@@ -15,6 +15,8 @@ struct EntryRecord {
     var lifetime: Lifetime
     /// That the request gives the file; not stored.
     var fileExtension: String?
+    /// Whether the beginning of another body, or a failure, may be kept for the key; not stored.
+    var mayHaveRemnant = true
 
     var metadata: [UInt8] {
         var bytes: [UInt8] = []

@@ -110,13 +110,15 @@ package final class EntryInfo: Sendable {
 
     func saysTheSame(as other: EntryInfo) -> Bool {
         guard freshness.until == other.freshness.until, variant == other.variant else { return false }
-        let lasting = [self, other].map { info in
-            info.headers.fields.filter { !["Date", "Age"].contains(where: $0.name.isSameHeaderName) }
-        }
-        if lasting[0] == lasting[1] { return true }
-        // A confirmation moves the fields that it names to the end. The order of fields of one name counts.
-        let values = lasting.map { Dictionary(grouping: $0) { $0.name.asciiLowercased }.mapValues { $0.map(\.value) } }
-        return values[0] == values[1]
+        return lastingFields == other.lastingFields
+    }
+
+    /// Without those that each confirmation changes. It also moves the fields that it names to the end, so only the order
+    /// of fields of one name counts.
+    private var lastingFields: [HTTPHeaders.Field] {
+        let named = headers.fields.map { HTTPHeaders.Field($0.name.asciiLowercased, $0.value) }
+            .filter { $0.name != "date" && $0.name != "age" }
+        return named.indices.sorted { (named[$0].name, $0) < (named[$1].name, $1) }.map { named[$0] }
     }
 
     func isOf(_ address: String) -> Bool { url == address || asked == address }

@@ -16,6 +16,50 @@ struct FieldListTests {
         }
     }
 
+    @Test("fields are found by name in any case as a search of all of them finds them, whatever has been changed")
+    func byName() {
+        let names = [
+            "Age", "ETag", "Date", "Vary", "Via", "Link", "Range", "Cookie", "Set-Cookie", "X-A", "X-B", "x_a", "X@A",
+            "x`a", "Content-Length", "Content-Type", "Content-Range", "", "~", "Ä", "ä", "Authorization",
+            "proxy-authorization",
+        ]
+        var random = SystemRandomNumberGenerator()
+        func spelling(_ name: String) -> String {
+            String(decoding: name.utf8.map { Bool.random(using: &random) ? $0.flipped : $0 }, as: UTF8.self)
+        }
+        for _ in 0..<300 {
+            var (headers, plain): (HTTPHeaders, [HTTPHeaders.Field]) = ([:], [])
+            for step in 0..<12 {
+                let (name, value) = (spelling(names.randomElement(using: &random)!), "\(step)")
+                switch Int.random(in: 0..<4, using: &random) {
+                case 0:
+                    headers[name] = nil
+                    plain.removeAll { $0.name.isSameHeaderName(as: name) }
+                case 1:
+                    headers = HTTPHeaders(headers.fields.reversed())
+                    plain.reverse()
+                default:
+                    headers.append(name, value)
+                    plain.append(.init(name, value))
+                }
+            }
+            #expect(headers.fields == plain && headers == HTTPHeaders(plain))
+            for name in names {
+                let asked = spelling(name)
+                let values = plain.filter { $0.name.isSameHeaderName(as: asked) }.map(\.value)
+                #expect(headers.values(asked) == values && headers[asked] == values.first, "\(asked) in \(plain)")
+                #expect(headers.has(asked) != values.isEmpty)
+                #expect(FieldNames(plain.map(\.name)).contains(asked) != values.isEmpty)
+            }
+        }
+    }
+
+    @Test("a set of names is not slow, however many there are, and of whatever spelling")
+    func manyNames() {
+        let names = FieldNames((0..<50_000).map { "X-\($0)" })
+        #expect((0..<50_000).allSatisfy { names.contains("x-\($0)") } && !names.contains("x-50000"))
+    }
+
     @Test("a line is no part of a value if it cannot be sent back, also a folded one")
     func lines() {
         var answer = CurlAnswer()
@@ -122,5 +166,12 @@ struct VariantTests {
     func star(text: String) throws {
         let variant = try #require(Variant(vary: ["Vary": text], request: ["Foo": "1"]))
         #expect(variant.isUnmatchable && !variant.matches(["Foo": "1"]) && !variant.matches(["*": "1", "Foo": "1"]))
+    }
+}
+
+extension UInt8 {
+    /// The other case of a letter of ASCII; other bytes as they are.
+    fileprivate var flipped: UInt8 {
+        (0x41...0x5A).contains(self & 0xDF) ? self ^ 0x20 : self
     }
 }
