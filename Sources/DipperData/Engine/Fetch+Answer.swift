@@ -225,7 +225,7 @@ extension Fetch {
     ) {
         if isOver { return }
         if let answer { endRefused(answer, verdicts) }
-        let unasked = answer == nil ? [] : verdicts.unasked(calls)
+        let unasked = answer == nil || !demand.judgesAnswers ? [] : verdicts.unasked(calls)
         var next: Call?
         for waiter in waiters where answer == nil || verdicts.has(waiter.call) {
             if !give(waiter, verdicts), next == nil { next = waiter.call }
@@ -283,6 +283,7 @@ extension Fetch {
 
     /// Has a call ask for itself, beside others for its key: the answer to another one is not for it.
     private func ask(for waiter: Waiter) {
+        guard waiter.fetch === self else { return }
         remove(waiter)
         engine.enroll(waiter, spent: findings.budget)
     }

@@ -237,7 +237,7 @@ extension Fetch {
     }
 
     /// Removals of a URL that is asked in place of the key's, as after a redirect, concern the answer too.
-    func claimAddress(_ run: Run, for waiters: some Sequence<Waiter>) {
+    func claimAddress(_ run: Run, for waiters: [Waiter]) {
         if run.attempt.redirects == 0, sources.isFirst { return }
         let address = run.attempt.address
         if key.isOf(address) || alias?.isOf(address) == true { return }

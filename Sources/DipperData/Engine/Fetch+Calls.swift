@@ -11,7 +11,7 @@ extension Fetch {
 
     func join(_ waiter: Waiter, _ found: FoundEntry?) {
         take(waiter, found)
-        if let run { claimAddress(run, for: CollectionOfOne(waiter)) }
+        if let run { claimAddress(run, for: [waiter]) }
         if lookUpState == .missed, !waiter.fetches {
             return end(waiter, .failure(.notCached.about(waiter.call.key)))
         }

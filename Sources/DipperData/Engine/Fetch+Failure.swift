@@ -92,7 +92,7 @@ extension Fetch {
         attempt.mayWait = !sources.remaining.contains {
             $0.url.map { mayUse && reaches($0) } ?? true
         }
-        let waiters = Array(waiters)
+        let waiters = waiters
         var (ending, answered) = ([Waiter](), [(Waiter, StoredData)]())
         var delay: Duration?
         for waiter in waiters {

@@ -130,8 +130,14 @@ final class Fetch: QueueEntry {
         wants.add(want)
     }
 
-    var waiters: some Sequence<Waiter> { line.all }
-    var calls: some Sequence<Call> { waiters.lazy.map(\.call) }
+    /// Each may leave while it is looked at.
+    var waiters: [Waiter] { line.all }
+
+    var calls: [Call] {
+        var calls: [Call] = []
+        for waiter in waiters { calls.append(waiter.call) }
+        return calls
+    }
 
     /// Whether a call may join: nothing has been removed, or the fetch waits and will look again.
     var isCurrent: Bool {

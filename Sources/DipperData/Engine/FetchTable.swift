@@ -32,10 +32,10 @@ struct FetchTable {
 
     /// The calls for a key; if it is that of a URL, `andOthers` those with header fields or a key of their own.
     func waiters(for key: CacheKey, andOthers: Bool) -> [Waiter] {
-        let same = self[key].map { Array($0.waiters) } ?? []
+        let same = self[key].map(\.waiters) ?? []
         guard let others = others[key.hash] else { return same }
         return same
-            + others.values.flatMap { Array($0.waiters) }.filter {
+            + others.values.flatMap(\.waiters).filter {
                 $0.call.key == key || andOthers && $0.call.request.plainKey == key
             }
     }

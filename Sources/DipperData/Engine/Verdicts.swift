@@ -34,7 +34,7 @@ struct Verdicts: Sendable {
     /// Whether the call has been asked, or need not be.
     func has(_ call: Call) -> Bool { !call.hasOwnValidation || own[ObjectIdentifier(call)] != nil }
 
-    func unasked(_ calls: some Sequence<Call>) -> [Call] { calls.filter { !has($0) } }
+    func unasked(_ calls: [Call]) -> [Call] { calls.filter { !has($0) } }
 
     func adding(_ others: Verdicts) -> Verdicts { Verdicts(own: own.merging(others.own) { $1 }) }
 
@@ -46,7 +46,7 @@ struct Verdicts: Sendable {
 
 extension Engine {
     func judge(
-        _ value: StoredData?, for calls: some Sequence<Call>,
+        _ value: StoredData?, for calls: [Call],
         then goOn: @escaping @Loop (Verdicts) -> Void
     ) {
         guard let value else { return goOn(Verdicts()) }
@@ -54,7 +54,7 @@ extension Engine {
     }
 
     func judge(
-        _ answer: TransferResponse, for calls: some Sequence<Call>,
+        _ answer: TransferResponse, for calls: [Call],
         then goOn: @escaping @Loop (Verdicts) -> Void
     ) {
         ask(calls.filter(\.hasOwnValidation), { $0.request.validation.check(answer) }, then: goOn)

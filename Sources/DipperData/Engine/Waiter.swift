@@ -195,12 +195,13 @@ struct Waiters {
         (waiter.previous, waiter.next) = (nil, nil)
     }
 
-    /// Each may leave while it is looked at.
-    var all: some Sequence<Waiter> {
-        sequence(state: first) { next in
-            let waiter: Waiter? = next
-            next = waiter?.next
-            return waiter
+    // A loop: closures that are handed on check on which thread they run, once for each element.
+    var all: [Waiter] {
+        var (all, next) = ([Waiter](), first)
+        while let waiter = next {
+            all.append(waiter)
+            next = waiter.next
         }
+        return all
     }
 }
