@@ -50,6 +50,12 @@ extension HTTPHeaders {
         return list.isCut ? names.union(["*"]) : names
     }
 
+    /// The values of the fields with this name, in order, without space at their ends.
+    func values(_ name: String) -> [String] {
+        guard mayHave(name) else { return [] }
+        return fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
+    }
+
     func changed(from old: HTTPHeaders, to new: HTTPHeaders) -> HTTPHeaders {
         var headers = self
         let names = Set((old.fields + new.fields).map(\.name.asciiLowercased))

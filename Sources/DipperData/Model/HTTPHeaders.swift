@@ -50,7 +50,7 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral, R
 
     /// The first value of the field with this name. Setting replaces all values of the name; `nil` removes the field.
     public subscript(name: String) -> String? {
-        get { names.mayContain(name) ? fields.first { $0.name.isSameHeaderName(as: name) }?.value : nil }
+        get { mayHave(name) ? fields.first { $0.name.isSameHeaderName(as: name) }?.value : nil }
         set {
             let position = fields.firstIndex { $0.name.isSameHeaderName(as: name) }
             fields.removeAll { $0.name.isSameHeaderName(as: name) }
@@ -74,15 +74,10 @@ public struct HTTPHeaders: Sendable, Hashable, ExpressibleByDictionaryLiteral, R
         fields[last].value += fields[last].value.isEmpty ? text : " " + text
     }
 
-    func has(_ name: String) -> Bool {
-        names.mayContain(name) && fields.contains { $0.name.isSameHeaderName(as: name) }
-    }
+    func has(_ name: String) -> Bool { mayHave(name) && fields.contains { $0.name.isSameHeaderName(as: name) } }
 
-    /// The values of the fields with this name, in order, without space at their ends.
-    func values(_ name: String) -> [String] {
-        guard names.mayContain(name) else { return [] }
-        return fields.lazy.filter { $0.name.isSameHeaderName(as: name) }.map { $0.value.trimmingOptionalSpace }
-    }
+    /// `false` for most names that no field has.
+    func mayHave(_ name: String) -> Bool { names.mayContain(name) }
 
     /// Whether every name is a token and no value holds a line break or a NUL (RFC 9110, section 5.5).
     package var isWellFormed: Bool {
