@@ -110,7 +110,7 @@ struct NameFilter: Sendable, Hashable {
 
     func mayContain(_ name: String) -> Bool { bits & Self.bit(of: name) != 0 }
 
-    /// The same for names that differ in case alone.
+    /// Returns the same for names that differ in case alone.
     private static func bit(of name: String) -> UInt64 {
         let bit = name.withBytes { bytes in
             guard let first = bytes.first, let last = bytes.last else { return 0 }
