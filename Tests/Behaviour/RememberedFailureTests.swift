@@ -55,6 +55,7 @@ struct RememberedFailureTests {
         #expect(await test.cache.getData(a).error?.isRemembered == false)
         if isReopened { test = await test.reopened() } else { test.cache.removeData(for: a, from: .memory) }
         #expect(test.cache.hasData(for: a, in: .disk) && !test.cache.hasData(for: a, in: .memory))
+        test.transport.script(a, [.text("asked again")])
         let asked = count(test)
         #expect(await test.cache.getData(a).error?.isRemembered == true)
         #expect(count(test) == asked)

@@ -119,7 +119,7 @@ extension Fetch {
         if let defect = DataRequest(remote: attempt.url).defect {
             // A modifier may turn the URL into one that can be fetched.
             guard lead.request.hooks.modifier != nil else { return failed(defect) }
-        } else if attempt.redirects > 0, !reaches(attempt.sentURL) {
+        } else if !reaches(attempt.sentURL) {
             return failed(.unreachable)
         }
         let request = attempt.request

@@ -92,6 +92,7 @@ extension Fetch {
         attempt.mayWait = !sources.remaining.contains {
             $0.url.map { mayUse && reaches($0) } ?? true
         }
+        // Some end below.
         let waiters = waiters
         var (ending, answered) = ([Waiter](), [(Waiter, StoredData)]())
         var delay: Duration?

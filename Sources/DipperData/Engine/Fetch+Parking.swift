@@ -55,8 +55,7 @@ extension Fetch {
     /// Whether the queue of a fetch, and one of its calls, may use the network in its present conditions.
     var mayUseNetwork: Bool {
         if engine.network.conditions == NetworkConditions() || sources.provider != nil { return true }
-        return engine.queues.configuration(of: queue).allowsConstrainedNetwork
-            && calls.contains { $0.request.allowsConstrainedNetwork }
+        return engine.queues.configuration(of: queue).allowsConstrainedNetwork && demand.allowsConstrainedNetwork
     }
 
     var canReach: Bool {

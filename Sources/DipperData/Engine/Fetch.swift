@@ -116,6 +116,7 @@ final class Fetch: QueueEntry {
     }
 
     func remove(_ waiter: Waiter) {
+        guard waiter.fetch === self else { return }
         line.remove(waiter)
         waiter.fetch = nil
         wants.remove(waiter.want)
@@ -130,9 +131,10 @@ final class Fetch: QueueEntry {
         wants.add(want)
     }
 
-    /// Each may leave while it is looked at.
+    /// The waiters of now. One that leaves while they are looked at stays among them.
     var waiters: [Waiter] { line.all }
 
+    // As in `Waiters`.
     var calls: [Call] {
         var calls: [Call] = []
         for waiter in waiters { calls.append(waiter.call) }
@@ -297,6 +299,7 @@ struct FetchDemand {
         static let timeLimit = Wishes(rawValue: 1 << 6)
         static let ownJudgement = Wishes(rawValue: 1 << 7)
         static let ownPace = Wishes(rawValue: 1 << 8)
+        static let constrainedNetwork = Wishes(rawValue: 1 << 9)
 
         init(rawValue: UInt16) { self.rawValue = rawValue }
 
@@ -309,6 +312,7 @@ struct FetchDemand {
             if call.timeout != nil { insert(.timeLimit) }
             if call.hasOwnValidation { insert(.ownJudgement) }
             if call.request.progressInterval != nil { insert(.ownPace) }
+            if call.request.allowsConstrainedNetwork { insert(.constrainedNetwork) }
         }
     }
 
@@ -328,6 +332,7 @@ struct FetchDemand {
     var hasTimeLimits: Bool { has(.timeLimit) }
     var judgesAnswers: Bool { has(.ownJudgement) }
     var hasOwnPace: Bool { has(.ownPace) }
+    var allowsConstrainedNetwork: Bool { has(.constrainedNetwork) }
 }
 
 /// The transfers of a fetch that were held back and broken off without counting as failed.

@@ -195,7 +195,7 @@ struct Waiters {
         (waiter.previous, waiter.next) = (nil, nil)
     }
 
-    // A loop: closures that are handed on check on which thread they run, once for each element.
+    // No closure: each call of one would check that it runs on the loop.
     var all: [Waiter] {
         var (all, next) = ([Waiter](), first)
         while let waiter = next {

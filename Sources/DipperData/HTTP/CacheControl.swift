@@ -47,7 +47,7 @@ struct CacheControl: Sendable, Hashable {
         if isShared { self = forShared(response) }
     }
 
-    /// The directives for a shared cache, of the response whose own these are.
+    /// The directives for a shared cache, of the response from which these were read.
     func forShared(_ response: HTTPHeaders) -> CacheControl {
         var control = isShared ? self : CacheControl(targeted: response.values("CDN-Cache-Control")) ?? self
         control.isShared = true

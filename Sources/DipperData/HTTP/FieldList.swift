@@ -90,6 +90,7 @@ struct FieldNames: Sendable, ExpressibleByArrayLiteral {
     init(arrayLiteral names: String...) { self.init(names) }
 
     mutating func insert(_ name: String) {
+        if contains(name) { return }
         filter.insert(name)
         if names.count < Self.few { names.append(name) } else { rest.insert(name.asciiLowercased) }
     }

@@ -170,7 +170,7 @@ enum Storing {
         let control = control ?? CacheControl(response: response, isShared: isShared)
         let names = response.list("Connection") + control.noCacheFields + (isShared ? control.privateFields : [])
         var unkept = unkeptFields
-        for name in names where !unkept.contains(name) { unkept.insert(name) }
+        for name in names { unkept.insert(name) }
         return unkept
     }
 

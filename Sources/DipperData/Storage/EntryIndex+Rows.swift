@@ -25,7 +25,7 @@ extension EntryIndex {
         /// As far as accesses have been recorded; infinite for never.
         var expires: TimeInterval
         /// Whether the other table has a row of the same number.
-        var hasPartial = false
+        var hasPartial = true
 
         var footer: RecordFormat.Footer? { RecordFormat.Footer(trailer) }
     }

@@ -110,15 +110,17 @@ package final class EntryInfo: Sendable {
 
     func saysTheSame(as other: EntryInfo) -> Bool {
         guard freshness.until == other.freshness.until, variant == other.variant else { return false }
-        return lastingFields == other.lastingFields
+        let lasting = [self, other].map { info in info.headers.fields.filter { !Self.passing.contains($0.name) } }
+        if lasting[0] == lasting[1] { return true }
+        // A confirmation moves the fields that it names to the end. The order of fields of one name counts.
+        return lasting[0].count == lasting[1].count && Self.byName(lasting[0]) == Self.byName(lasting[1])
     }
 
-    /// Without those that each confirmation changes. It also moves the fields that it names to the end, so only the order
-    /// of fields of one name counts.
-    private var lastingFields: [HTTPHeaders.Field] {
-        let named = headers.fields.map { HTTPHeaders.Field($0.name.asciiLowercased, $0.value) }
-            .filter { $0.name != "date" && $0.name != "age" }
-        return named.indices.sorted { (named[$0].name, $0) < (named[$1].name, $1) }.map { named[$0] }
+    private static let passing: FieldNames = ["Age", "Date"]
+
+    private static func byName(_ fields: [HTTPHeaders.Field]) -> [HTTPHeaders.Field] {
+        let fields = fields.map { HTTPHeaders.Field($0.name.asciiLowercased, $0.value) }
+        return fields.indices.sorted { (fields[$0].name, $0) < (fields[$1].name, $1) }.map { fields[$0] }
     }
 
     func isOf(_ address: String) -> Bool { url == address || asked == address }
