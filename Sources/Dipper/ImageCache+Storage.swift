@@ -130,9 +130,9 @@ extension ImageCache {
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
-    /// ``hasImage(for:in:)-(ImageRequestConvertible,_)`` also counts the original.
-    public func hasProcessedImage(for request: ImageRequest) -> Bool {
-        let (request, options) = completed(request)
+    /// ``hasImage(for:in:)-(ImageRequestConvertible,_)`` also counts the original. Reads the index on the calling thread.
+    public func hasProcessedImage(for source: some ImageRequestConvertible) -> Bool {
+        let (request, options) = completed(source.imageRequest)
         let key = request.data.cacheKey
         return home(of: options).memory.contains(options.inMemory(options.key(key)))
             || files(of: options).source(
@@ -371,9 +371,9 @@ extension ImageCache {
     ///
     /// If the request has processors, this is the file of the processed picture. Small entries have no file of their
     /// own, and the files of compressed or encoded entries are not returned. The file belongs to the cache and must not
-    /// be changed. See `DataCache.file(for:)`.
-    public func file(for request: ImageRequest) -> URL? {
-        let (request, options) = completed(request)
+    /// be changed. Reads the index on the calling thread. See `DataCache.file(for:)`.
+    public func file(for source: some ImageRequestConvertible) -> URL? {
+        let (request, options) = completed(source.imageRequest)
         return files(of: options).file(for: options.fileKey(request.data.cacheKey))
     }
 

@@ -427,7 +427,7 @@ extension ImageRequest {
     /// ``ImageCache/getImage(named:)`` in the folders of a cache.
     ///
     /// ```swift
-    /// let logo = ImageRequest(named: "logo").processed(by: .circle)
+    /// let logo = ImageRequest(named: "logo", in: cache).processed(by: .circle)
     /// cache.getImage(logo) { image in view.show(image) }
     /// ```
     public init(named name: String, in cache: ImageCache = .shared) {
@@ -438,7 +438,7 @@ extension ImageRequest {
     /// begins with a scheme and a colon, such as `https:`, is a URL.
     ///
     /// ```swift
-    /// let icon = ImageRequest(urlOrName: "icons/home")            // or "https://example.org/home.png"
+    /// let icon = ImageRequest(urlOrName: "icons/home", in: cache)         // or "https://example.org/home.png"
     /// ```
     public init(urlOrName text: String, in cache: ImageCache = .shared) {
         if URL(text: text)?.scheme != nil { self.init(string: text) } else { self.init(named: text, in: cache) }

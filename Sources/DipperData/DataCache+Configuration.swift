@@ -206,9 +206,13 @@ extension DataCache {
         public var clock: any Clock<Duration> = ContinuousClock()
         /// The time that expirations are measured by: a closure that returns the date now.
         public var now: @Sendable () -> Date = WallClock.coarse
-        /// The logger for requests, responses, the store, the queues, decoding and memory; by default one that logs
-        /// nothing. Each message has its topic as `category` in the metadata.
-        public var logger = Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }
+        /// The logger for requests, responses, the store, the queues, decoding and memory. Each message has its topic as
+        /// `category` in the metadata.
+        ///
+        /// The default logs warnings and errors where swift-log has the program's logs: on standard error, unless
+        /// `LoggingSystem.bootstrap` says otherwise. `logger.logLevel = .info` also logs each failed request, `.debug`
+        /// each request; `Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }` logs nothing.
+        public var logger = Logger.warnings
         /// The rule that removes secrets from keys and errors in the log.
         public var redaction = Redaction.standard
         /// The sinks that receive the cache's events from the beginning, on the threads that do the work, such as a

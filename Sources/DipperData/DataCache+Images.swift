@@ -72,6 +72,11 @@ extension DataCache {
         defaults.callbackQueue(of: request)
     }
 
+    /// The queue of displays that are given none: that of the user interface's loop, if closures run in one.
+    package var displayQueue: CallbackQueue {
+        if let queue = configuration.callbackQueue, case .custom = queue.kind { queue } else { .main }
+    }
+
     private static let markOfMainQueue = {
         let key = DispatchSpecificKey<Bool>()
         DispatchQueue.main.setSpecific(key: key, value: true)

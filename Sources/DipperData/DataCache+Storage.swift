@@ -180,8 +180,10 @@ extension DataCache {
             isReplacing: true, whenWritten: whenWritten)
     }
 
-    /// Removes every entry of a URL, whatever header fields, account or key it was fetched with, and the values and
-    /// files made of it, from all tiers or from some of them.
+    /// Removes what the cache has of a URL, or the entry of a request, from all tiers or from some of them.
+    ///
+    /// With a URL, or its text, these are all entries of the URL, whatever header fields, account or key they were fetched
+    /// with, and the values and files made of them. With a request it is the entry of its key, with its variants.
     ///
     /// An entry is of the URL that the request had, and of the one that answered, after a redirect or as an alternative.
     /// What a ``DataRequest/lowDataSource`` brings is of that source's own URL alone. The program's own
@@ -194,14 +196,11 @@ extension DataCache {
     /// cache.removeData(for: url)                      // also what was fetched in other languages
     /// cache.removeData(for: DataRequest(url))         // the entry without header fields alone
     /// ```
-    public func removeData(for url: URL, from tiers: CacheTiers = .all) {
-        let request = DataRequest(url)
-        removeAll(of: complete(request).address, from: tiers)
-        removeData(for: request, from: tiers)
-    }
-    /// Removes the entry of a request's key, with its variants, from all tiers or from some of them.
-    public func removeData(for request: DataRequest, from tiers: CacheTiers = .all) {
-        removeData(for: complete(request).cacheKey, from: tiers)
+    @_disfavoredOverload
+    public func removeData(for source: some DataRequestConvertible, from tiers: CacheTiers = .all) {
+        let request = complete(source.dataRequest)
+        if source.isURL { removeAll(of: request.address, from: tiers) }
+        removeData(for: request.cacheKey, from: tiers)
     }
     /// Removes the entry of a key, with its variants, from all tiers or from some of them.
     public func removeData(for key: CacheKey, from tiers: CacheTiers = .all) {
@@ -220,7 +219,7 @@ extension DataCache {
     }
 
     /// Removes the entries that a request which changes a resource has made out of date (RFC 9111, section 4.4): all
-    /// entries of its URL (``removeData(for:from:)-(URL,_)``), and of `Location` and `Content-Location` in the same
+    /// entries of its URL (``removeData(for:from:)-(DataRequestConvertible,_)``), and of `Location` and `Content-Location` in the same
     /// origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
@@ -448,7 +447,7 @@ extension DataCache {
     /// Returns when the index of the disk tier is open, unless another process holds it for very long.
     package func indexOpened() async { await store.disk?.indexOpened() }
 
-    /// Returns the metadata of an entry on disk, from the index; `nil` if there is no entry.
+    /// Returns the metadata of an entry on disk; `nil` if there is no entry. Reads the index on the calling thread.
     public func entry(for key: CacheKey) -> CachedEntry? { store.disk?.details(of: key) }
 
     /// Returns the file of an entry, which only the user can read; `nil` if there is no entry, for small entries, which

@@ -57,7 +57,7 @@ extension DataCache {
         runOnReader { [self] in
             let limit = slowQueue.maxConcurrent
             guard asked > limit else { return }
-            configuration.logger.category("queues").notice(
+            configuration.logger.category("queues").warning(
                 "slowQueue fetches less at a time than a prefetcher may call for",
                 metadata: ["maxConcurrent": "\(limit)", "maxOutstanding": "\(asked)"])
         }

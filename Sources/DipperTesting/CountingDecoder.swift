@@ -48,7 +48,7 @@ public final class CountingDecoder: ImageDecoder {
     /// Returns as soon as at least `count` decodes have begun.
     public func waitForDecodes(
         _ count: Int, within limit: Duration = WaitTimeout.standard
-    ) async throws(WaitTimeout) {
+    ) async throws {
         try await state.wait(within: limit, until: { $0.decodes >= count }) {
             "\($0.decodes) of \(count) decodes had begun"
         }

@@ -81,7 +81,7 @@ public final class FailingDisk: Sendable, DiskFaults {
     /// Returns as soon as at least `count` operations have failed.
     public func waitForRefusals(
         _ count: Int, within limit: Duration = WaitTimeout.standard
-    ) async throws(WaitTimeout) {
+    ) async throws {
         try await state.wait(within: limit, until: { $0.refusals >= count }) {
             "\($0.refusals) of \(count) operations of the disk had failed"
         }
@@ -112,7 +112,7 @@ public final class FailingDisk: Sendable, DiskFaults {
     public var held: Int { state.value.held }
 
     /// Returns as soon as at least `count` operations are held.
-    public func waitForHeld(_ count: Int, within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) {
+    public func waitForHeld(_ count: Int, within limit: Duration = WaitTimeout.standard) async throws {
         try await state.wait(within: limit, until: { $0.held >= count }) {
             "\($0.held) of \(count) operations of the disk were held"
         }

@@ -88,7 +88,7 @@ public final class ManualClock: Clock, Sendable {
     /// Returns as soon as there are at least `count` sleepers that are to wake up within `span`, or at any time.
     public func waitForSleepers(
         _ count: Int, dueWithin span: Duration? = nil, within limit: Duration = WaitTimeout.standard
-    ) async throws(WaitTimeout) {
+    ) async throws {
         @Sendable func found(_ state: State) -> Int {
             guard let span else { return state.sleepers.count }
             return state.sleepers.values.count { state.now.duration(to: $0.due) <= span }

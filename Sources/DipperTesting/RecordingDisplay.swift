@@ -100,7 +100,7 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
     @discardableResult
     public func nextEvent(
         within limit: Duration = WaitTimeout.standard, where isWanted: @Sendable (Event) -> Bool = { _ in true }
-    ) async throws(WaitTimeout) -> Event {
+    ) async throws -> Event {
         while true {
             let next = state.update { state -> Event? in
                 guard state.taken < state.events.count else { return nil }
@@ -120,7 +120,7 @@ public final class RecordingDisplay: ImageDisplay, Sendable {
     /// Returns the next picture that is shown, as ``nextEvent(within:where:)`` does the next event. Placeholders,
     /// previews and the later frames of an animation are skipped.
     @discardableResult
-    public func nextImage(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) -> Image {
+    public func nextImage(within limit: Duration = WaitTimeout.standard) async throws -> Image {
         while true {
             if case .content(.image(let image), _) = try await nextEvent(within: limit) { return image }
         }

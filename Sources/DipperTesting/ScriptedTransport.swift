@@ -67,7 +67,7 @@ public final class ScriptedTransport: Transport {
     public func transfers(of url: URL) -> [ScriptedTransfer] { transfers.filter { $0.request.url == url } }
 
     /// Returns the next transfer without a script, and waits for one if there is none.
-    public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout)
+    public func nextTransfer(within limit: Duration = WaitTimeout.standard) async throws
         -> ScriptedTransfer
     {
         while true {
@@ -79,7 +79,7 @@ public final class ScriptedTransport: Transport {
     /// Returns as soon as at least `count` transfers have begun, scripted or not, of one URL or, with `nil`, of all.
     public func waitForTransfers(
         _ count: Int, of url: URL? = nil, within limit: Duration = WaitTimeout.standard
-    ) async throws(WaitTimeout) {
+    ) async throws {
         try await state.wait(
             within: limit,
             until: { state in
@@ -155,7 +155,7 @@ public final class ScriptedTransfer: Transfer {
     /// Returns as soon as the transfer meets a condition.
     public func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Status) -> Bool
-    ) async throws(WaitTimeout) {
+    ) async throws {
         let url = request.url
         try await state.wait(within: limit, until: { isMet($0.status) }) {
             "the transfer of \(url) stayed as it is: \($0.status)"

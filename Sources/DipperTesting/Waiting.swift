@@ -5,7 +5,7 @@ import Synchronization
 extension DataCache {
     /// Returns when nothing is left to do, as `idle()`, and fails if that takes too long. A call
     /// that is parked or whose transfer has no answer is something to do.
-    public func idle(within limit: Duration) async throws(WaitTimeout) {
+    public func idle(within limit: Duration) async throws {
         try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.work)" }
     }
 
@@ -19,7 +19,7 @@ extension DataCache {
     /// try await cache.waitForHooks()
     /// #expect(received.value == 2)
     /// ```
-    public func waitForHooks(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) {
+    public func waitForHooks(within limit: Duration = WaitTimeout.standard) async throws {
         try await WaitTimeout.limit(limit, settleHooks) { "hooks had not returned" }
     }
 
@@ -34,7 +34,7 @@ extension DataCache {
     /// ```
     public func waitForParked(
         _ count: Int = 1, within limit: Duration = WaitTimeout.standard
-    ) async throws(WaitTimeout) {
+    ) async throws {
         let events = events(about: .fetches)
         let isParked = WatchedState(true)
         let failure: @Sendable () -> String = { "fewer than \(count) fetches were parked: \(self.work)" }
@@ -74,20 +74,20 @@ extension DataCache {
 extension ImageCache {
     /// Returns when nothing is left to do, as `idle()`, and fails if that takes too long. A call
     /// that is parked or whose transfer has no answer is something to do.
-    public func idle(within limit: Duration) async throws(WaitTimeout) {
+    public func idle(within limit: Duration) async throws {
         try await WaitTimeout.limit(limit, { await self.idle() }) { "the cache still has work: \(self.data.work)" }
     }
 
     /// Returns when the cache has taken in what has happened so far, and the hooks of its tasks have been called, as the
     /// method of a data cache.
-    public func waitForHooks(within limit: Duration = WaitTimeout.standard) async throws(WaitTimeout) {
+    public func waitForHooks(within limit: Duration = WaitTimeout.standard) async throws {
         try await data.waitForHooks(within: limit)
     }
 
     /// Returns as soon as at least `count` fetches are parked, as the method of a data cache.
     public func waitForParked(
         _ count: Int = 1, within limit: Duration = WaitTimeout.standard
-    ) async throws(WaitTimeout) {
+    ) async throws {
         try await data.waitForParked(count, within: limit)
     }
 }
@@ -136,7 +136,7 @@ public struct WaitTimeout: Error, CustomStringConvertible {
     static func limit(
         _ limit: Duration, _ action: @escaping @Sendable () async -> Void,
         orFail failure: @escaping @Sendable () -> String
-    ) async throws(WaitTimeout) {
+    ) async throws {
         let isDone = WatchedState(false)
         let task = Task.detached {
             await action()
@@ -197,7 +197,7 @@ public final class WatchedState<Value: Sendable>: Sendable {
     public func wait(
         within limit: Duration = WaitTimeout.standard, until isMet: @escaping @Sendable (Value) -> Bool,
         orFail failure: @Sendable (Value) -> String = { "the state stayed \($0)" }
-    ) async throws(WaitTimeout) {
+    ) async throws {
         let number = content.withLock { content in
             content.next += 1
             return content.next
@@ -243,7 +243,7 @@ package final class Door: Sendable {
 
     package var arrivals: Int { state.value.arrivals }
 
-    package func waitForArrivals(_ count: Int) async throws(WaitTimeout) {
+    package func waitForArrivals(_ count: Int) async throws {
         try await state.wait(until: { $0.arrivals >= count }) { "\($0.arrivals) of \(count) have arrived at a door" }
     }
 

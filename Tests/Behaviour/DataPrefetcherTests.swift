@@ -308,7 +308,7 @@ struct DataPrefetcherTests {
         let lines = Box<[String]>([])
         let test = TestCache {
             $0.logger = .recording(lines: { line in lines.update { $0.append(line) } })
-            $0.logger.logLevel = .notice
+            $0.logger.logLevel = .warning
             $0.slowQueue.maxConcurrent = 2
         }
         for count in [nil, 2, 8] { _ = DataPrefetcher(test.cache, urls: [], maxOutstanding: count) }

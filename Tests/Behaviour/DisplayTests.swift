@@ -32,6 +32,24 @@ struct DisplayTests {
         #expect(screen.ends.value == ["16x12"])
     }
 
+    @Test("a binding without a queue calls the display in the loop in which the cache's closures run")
+    func queueOfCache() async throws {
+        let turns = Box(0)
+        let test = TestImageCache {
+            $0.data.callbackQueue = .custom { work in
+                turns.update { $0 += 1 }
+                work()
+            }
+        }
+        try test.script(a, picture)
+        let display = RecordingDisplay()
+        let binding = ImageBinding(display, cache: test.cache)
+        binding.setImage(a)
+        #expect(try await display.nextImage().size == picture.size)
+        #expect(turns.value > 0)
+        withExtendedLifetime(binding) {}
+    }
+
     @Test("a picture in memory is shown before the call returns, without placeholder or transition")
     func memory() async throws {
         try test.script(a, picture)

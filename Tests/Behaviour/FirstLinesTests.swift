@@ -1,3 +1,4 @@
+import Logging
 import TestSupport
 import Testing
 
@@ -77,6 +78,44 @@ struct FirstLinesTests {
         test.cache.removeImage(for: file)
         #expect(test.cache.readImage(for: file) == nil)
         #expect(await test.cache.getImage("no URL").error == .invalidURL)
+    }
+
+    @Test("what is removed, and what is looked for, may be a URL, its text or a type of the program's own")
+    func convertible() async throws {
+        struct Cover: ImageRequestConvertible {
+            let imageRequest: ImageRequest
+        }
+        struct Feed: DataRequestConvertible {
+            let dataRequest: DataRequest
+        }
+        let test = TestImageCache(folder: TemporaryFolder())
+        let cache = test.cache
+        let text = url("a").absoluteString
+        let bytes = Data(repeating: 7, count: 20_000)
+        let german = DataRequest(url("a")).with(\.headers, ["Accept-Language": "de"])
+        for remove in [{ cache.data.removeData(for: text) }, { cache.data.removeData(for: url("a")) }] {
+            for request in [DataRequest(url("a")), german] { try cache.data.addData(bytes, for: request) }
+            remove()
+            #expect(!cache.data.hasData(for: url("a")) && !cache.data.hasData(for: german))
+        }
+        for request in [DataRequest(url("a")), german] { try cache.data.addData(bytes, for: request) }
+        cache.data.removeData(for: Feed(dataRequest: german))
+        #expect(cache.data.hasData(for: text) && !cache.data.hasData(for: german))
+        try cache.addImage(Image.sample(200, 100), for: url("b"))
+        await cache.synchronize()
+        #expect(cache.hasProcessedImage(for: url("b")) && cache.hasProcessedImage(for: url("b").absoluteString))
+        #expect(!cache.hasProcessedImage(for: Cover(imageRequest: ImageRequest(url("c")))))
+        let file = cache.file(for: url("b"))
+        #expect(file == cache.file(for: Cover(imageRequest: ImageRequest(url("b")))))
+        let key = cache.imageKey(for: url("b"))
+        #expect(file == cache.data.file(for: key))
+    }
+
+    @Test("warnings and errors are logged where the program's logs go, and nothing else, unless the program says so")
+    func warnings() {
+        for logger in [DataCache.Configuration().logger, ImageCache.Configuration().data.logger] {
+            #expect(logger.logLevel == .warning && !(logger.handler is SwiftLogNoOpLogHandler))
+        }
     }
 
     @Test("a file is an alternative, and not read where URLs come from strangers")

@@ -30,7 +30,7 @@ struct RandomCallsTests {
 /// Calls a closure on eight threads, with their numbers, and returns when all have come back.
 func onEightThreads(
     beside action: () async -> Void = {}, _ work: @escaping @Sendable (Int) -> Void
-) async throws(WaitTimeout) {
+) async throws {
     let threads = Box(8)
     for number in 0..<8 {
         Thread.detachNewThread {

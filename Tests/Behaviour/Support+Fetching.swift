@@ -17,13 +17,13 @@ extension TestCache {
     /// Makes a call, and returns its task and the next transfer.
     func begin(
         _ source: some DataRequestConvertible, in queue: FetchQueue = .fast
-    ) async throws(WaitTimeout) -> (DataTask, ScriptedTransfer) {
+    ) async throws -> (DataTask, ScriptedTransfer) {
         let task = call(source, in: queue)
         return (task, try await transport.nextTransfer())
     }
 
     /// Lets the clock advance as soon as somebody sleeps, and returns the next transfer.
-    func nextTransfer(after wait: Duration) async throws(WaitTimeout) -> ScriptedTransfer {
+    func nextTransfer(after wait: Duration) async throws -> ScriptedTransfer {
         try await clock.wake(after: wait)
         return try await transport.nextTransfer()
     }
@@ -67,14 +67,14 @@ extension TestCache {
 
 extension ManualClock {
     /// Waits until somebody sleeps, and moves the clock on: by a time, or to when the next sleeper wakes.
-    func wake(after time: Duration? = nil) async throws(WaitTimeout) {
+    func wake(after time: Duration? = nil) async throws {
         try await waitForSleepers(1)
         if let time { advance(by: time) } else { advanceToNextSleeper() }
     }
 }
 
 extension FetchTask {
-    func waitForFailures(_ count: Int = 1) async throws(WaitTimeout) {
+    func waitForFailures(_ count: Int = 1) async throws {
         let heard = Box(0)
         onFail { _, _ in heard.update { $0 += 1 } }
         try await heard.wait { $0 >= count }
@@ -151,7 +151,7 @@ final class Journal: EventSink {
         return most
     }
 
-    func wait(for count: Int) async throws(WaitTimeout) { try await state.wait { $0.lines.count >= count } }
+    func wait(for count: Int) async throws { try await state.wait { $0.lines.count >= count } }
 }
 
 /// Holds the thread on which caches decide while a closure runs on another. Meanwhile nothing else may be awaited, because
@@ -175,7 +175,7 @@ final class LoopHold: EventSink {
         hasRun.update { $0 = true }
     }
 
-    func hold(_ cache: DataCache, while body: @escaping @Sendable () -> Void) async throws(WaitTimeout) {
+    func hold(_ cache: DataCache, while body: @escaping @Sendable () -> Void) async throws {
         self.body.update { $0 = body }
         cache.slowGetData(Self.marker)
         try await hasRun.wait { $0 }

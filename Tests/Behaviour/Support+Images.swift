@@ -25,7 +25,7 @@ extension TestImageCache {
     /// Makes a call, and returns its task and the next transfer.
     func begin(
         _ source: some ImageRequestConvertible, in queue: FetchQueue = .fast
-    ) async throws(WaitTimeout) -> (ImageTask, ScriptedTransfer) {
+    ) async throws -> (ImageTask, ScriptedTransfer) {
         let task = queue == .fast ? cache.getImage(source) : cache.slowGetImage(source)
         return (task, try await transport.nextTransfer())
     }

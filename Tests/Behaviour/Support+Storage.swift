@@ -101,7 +101,7 @@ final class DoorCodec: RecordCodec {
         door.update { $0 = nil }
     }
 
-    func waitForWrite() async throws(WaitTimeout) { try await (door.value ?? Door()).waitForArrivals(1) }
+    func waitForWrite() async throws { try await (door.value ?? Door()).waitForArrivals(1) }
 }
 
 extension URL {

@@ -87,6 +87,31 @@ extension FinishedInMemorySpan {
     }
 }
 
+/// The code of the guide *Tracing calls*.
+private enum TracingGuide {
+    /// The program of the tests goes on without a tracer.
+    enum InstrumentationSystem {
+        static func bootstrap(_ tracer: some Tracer) {}
+    }
+
+    final class View {
+        var image: Image?
+    }
+
+    static func traced(_ tracer: some Tracer, _ folder: URL, _ url: URL, _ view: View) async throws -> ImageCache {
+        InstrumentationSystem.bootstrap(tracer)  // of swift-otel, for example
+
+        var configuration = ImageCache.Configuration(directory: folder)
+        configuration.data.eventSinks = [TraceSink(propagatingTo: ["images.example.org"])]
+        let cache = ImageCache(configuration)
+
+        try await withSpan("show the front page") { _ in
+            view.image = try await cache.getImage(url).value  // a part of the span above
+        }
+        return cache
+    }
+}
+
 @Suite("Traces of calls", .timeLimit(.minutes(2)))
 struct TracingTests {
     private let tracer = W3CTracer()
@@ -385,6 +410,15 @@ struct TracingTests {
         _ = try await test.cache.getData(a).value
         #expect(test.transport.transfers.first?.request.headers["traceparent"] == nil)
         await test.cache.shutdown()
+    }
+
+    @Test("The example of the guide shows its picture")
+    func guide() async throws {
+        let (folder, view) = (TemporaryFolder(), TracingGuide.View())
+        let file = try folder.place(Image.sample().png, at: "front.png")
+        let cache = try await TracingGuide.traced(tracer, folder.url.appendingPathComponent("cache"), file, view)
+        #expect(view.image?.size == Image.sample().size)
+        await cache.shutdown()
     }
 
     @Test("Without a tracer no event is built for traces")

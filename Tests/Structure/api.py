@@ -78,6 +78,16 @@ def line(symbol, protocols):
     return text if constraints in text else text + constraints
 
 
+def plain(identifier):
+    """The name of a type of another module, from its mangled form, in which each name follows its length."""
+    names, rest = [], identifier.removeprefix("s:")
+    while number := re.match(r"\d+", rest):
+        end = number.end() + int(number[0])
+        names.append(rest[number.end():end])
+        rest = rest[end:]
+    return ".".join(names[1:]) or identifier
+
+
 def declarations(library, folder):
     """The lines of a library, in the order of the names."""
     found = set()
@@ -103,7 +113,7 @@ def declarations(library, folder):
                 found.add((tuple(symbol["pathComponents"]), line(symbol, own)))
         # Types of other modules.
         for identifier, all in protocols.items():
-            name = others.get(identifier, identifier)
+            name = others.get(identifier, plain(identifier))
             for protocol in all:
                 found.add(((name,), f"extension {name}: {protocol}"))
     return [text for _, text in sorted(found)]

@@ -15,7 +15,7 @@ package final class Gate: Sendable {
         _ = await Task.detached { [state] in try? await state.wait(within: .seconds(600)) { $0.isOpen } }.value
     }
 
-    package func waitForArrival() async throws(WaitTimeout) { try await state.wait { $0.arrivals > 0 } }
+    package func waitForArrival() async throws { try await state.wait { $0.arrivals > 0 } }
 
     package func open() { state.update { $0.isOpen = true } }
 }

@@ -16,7 +16,7 @@ package struct EventRecord: EventSink {
 
     package var events: [CacheEvent] { box.value }
 
-    package func wait(until isRight: @escaping @Sendable ([CacheEvent]) -> Bool) async throws(WaitTimeout) {
+    package func wait(until isRight: @escaping @Sendable ([CacheEvent]) -> Bool) async throws {
         try await box.wait { isRight($0) }
     }
 

@@ -53,17 +53,18 @@ public final class ImageBinding: Sendable {
 
     /// Creates a binding for a display that is on screen.
     ///
-    /// The queue is a serial one, on which the display is called: the main queue for a display that belongs to the main
-    /// actor; for a widget of another loop, such as GTK's, a `CallbackQueue.custom` that adds an idle call to that loop.
-    /// The cache logs a warning, if its configuration has a logger, when the main queue or a custom one runs nothing for
-    /// two seconds, and when `setImage` is called outside of the main queue that the binding has.
+    /// The cache logs a warning when the main queue or a custom one runs nothing for a second, and when `setImage` is
+    /// called outside of the main queue that the binding has.
+    /// - Parameter queue: the serial queue on which the display is called: for a widget of another loop than the main
+    ///   queue's, such as GTK's, a `CallbackQueue.custom` that adds an idle call to that loop. `nil` for the cache's
+    ///   `callbackQueue` if that is a custom one, and otherwise the main queue, for displays of the main actor.
     public init(
-        _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue = .main,
+        _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue? = nil,
         options: DisplayOptions = DisplayOptions()
     ) {
         target = Target(display: display)
         self.cache = cache
-        self.queue = queue
+        self.queue = queue ?? cache.data.displayQueue
         self.options = options
         let observation = cache.observeMemoryPressure { [weak self] in self?.press($0) }
         _ = pressure.storeIfNil(observation)

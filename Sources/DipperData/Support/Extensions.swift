@@ -11,6 +11,13 @@ extension Data {
 extension Logger {
     static let silent = Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }
 
+    /// A logger of warnings and errors alone, which go where the logs of the program go.
+    static var warnings: Logger {
+        var logger = Logger(label: "dipper")
+        logger.logLevel = .warning
+        return logger
+    }
+
     func category(_ name: String) -> Logger {
         var copy = self
         copy[metadataKey: "category"] = "\(name)"

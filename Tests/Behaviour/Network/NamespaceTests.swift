@@ -104,6 +104,8 @@ struct NamespaceTests {
         #expect(try await !probe.reaches("198.51.100.1"))
 
         let long = try Namespaces()
+        // A network without a way out, so that names which are not in the file cannot be reached.
+        try long.ip(long.near, "addr del fd70::2/64 dev up0\nroute add unreachable default")
         let blocked = (0..<100_000).map { "0.0.0.0 ad\($0).test\n" }.joined()
         try long.setHosts(
             blocked + "# 10.70.0.1 far.test\n198.51.100.1\tother.test Far.test # far\n10.70.0.9 near.test")

@@ -42,12 +42,12 @@ struct GuideTests {
                 .filter { $0.pathExtension == ending }
         }
         // The code that needs a trait is compiled with the tests of that trait.
-        let folders = [here, package.appendingPathComponent("Tests/RedisTests")]
+        let folders = [here] + ["RedisTests", "Behaviour"].map { package.appendingPathComponent("Tests/\($0)") }
         let code = try folders.flatMap { try files($0, "swift") }.map(Self.lines)
         var pages = [package.appendingPathComponent("README.md")]
         for name in [
             "Dipper/Dipper.docc", "DipperData/DipperData.docc", "DipperTesting/DipperTesting.docc",
-            "DipperInspector/DipperInspector.docc",
+            "DipperInspector/DipperInspector.docc", "DipperTracing/DipperTracing.docc",
         ] {
             pages += try files(package.appendingPathComponent("Sources/\(name)"), "md")
         }
@@ -237,6 +237,13 @@ struct GuideTests {
         let list = DisplaysGuide.list(test.cache, (0..<20).map { url("\($0)") }, binding)
         try await told.wait { $0.last == "000000ff" }
         try await test.transport.waitForTransfers(1, of: url("3"))
+        DisplaysGuide.hiding(test.cache)
+        #expect(!test.cache.isHidden)
+        let photo = try DisplaysGuide.Photo(
+            url: a, hash: picture.thumbHash(), blurHash: picture.blurHash(),
+            size: picture.size, color: .black)
+        DisplaysGuide.placeholders(binding, photo)
+        try await told.wait { $0.last?.hasPrefix("16x12") == true }
         withExtendedLifetime((view, list)) {}
         let closed = TestImageCache()
         DisplaysGuide.screen(closed.cache, [url("near")], [url("passed")])
@@ -306,6 +313,15 @@ struct GuideTests {
         #expect(info.format == .jpeg && info.size.map { max($0.width, $0.height) } == 64)
         let icon = try DecodingGuide.points(bytes)
         #expect(max(icon.width, icon.height) == 128 && icon.scale == 2)
+    }
+
+    @Test("a cache that insists on helpers decodes in one, or not at all")
+    func apart() async throws {
+        let folder = TemporaryFolder()
+        let cache = DecodingGuide.apart(folder.url.appendingPathComponent("cache"))
+        let result = await cache.getImage(try folder.place(picture.png, at: "a.png")).result
+        #expect(result.error == .notIsolated || (try? result.get().pixels) == picture.pixels)
+        await cache.shutdown()
     }
 
     @Test("processors do what the guide says, in a cache and without one")

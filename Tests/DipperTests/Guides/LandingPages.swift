@@ -12,8 +12,8 @@ enum LandingPages {
         let cache = ImageCache.shared
         let task = cache.getImage(url)  // urgent: memory, disk, network
             .onProgress { progress in bar.set(progress.fraction) }
-            .onFail { error, isFatal in if !isFatal { banner.show(error, "waiting") } }  // offline, for example
-        view.show(try await task.value)  // or .onEnd { result in … }
+            .onEnd { result in if case .failure(let error) = result { banner.show(error) } }
+        view.show(try await task.value)  // without a network it waits, and tries again by itself
 
         cache.slowGetImage(nextURL)  // prefetch: one at a time, only while nothing urgent runs
         cache.getImage(nextURL)  // its row comes into view: the same fetch, now urgent

@@ -650,6 +650,8 @@ struct RecipesTests {
         transport.script(a, [try .image(picture)])
         let file = folder.url.appendingPathComponent("timeline.svg")
         try await RecipesGuide.watched(TestingGuide.settings(transport), a, file)
+        let watched = TestImageCache()
+        #expect(try await RecipesGuide.inspected(watched.cache)?.host == "127.0.0.1")
         #expect(folder.text("timeline.svg")?.contains("<svg") == true)
         try await RecipesGuide.testing(a)
     }
