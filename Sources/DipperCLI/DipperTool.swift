@@ -31,7 +31,7 @@ struct DipperTool: AsyncParsableCommand {
     static func main() async {
         ImageCache.runDecoderIfAsked()
         StandardOutput.occupy()
-        Interrupt.watch()
+        await Interrupt.watch()
         var status = ExitCode.success
         do {
             var command = try parseAsRoot()

@@ -184,18 +184,17 @@ final class FetchSession: Sendable {
 /// The end by SIGINT or SIGTERM: at once, or at the second signal if the command does something at the first.
 enum Interrupt {
     private static let state = Mutex((hasHappened: false, action: (@Sendable () -> Void)?.none))
-    // Written once, before there are other threads.
-    nonisolated(unsafe) private static var sources: [any DispatchSourceSignal] = []
+    @MainActor private static var sources: [any DispatchSourceSignal] = []
 
     static var happened: Bool { state.withLock(\.hasHappened) }
 
-    static func watch() {
+    @MainActor static func watch() {
         let queue = DispatchQueue(label: "dipper.interrupt")
         // A reader of standard output that goes away is an error of a write.
         for number in [SIGPIPE, SIGINT, SIGTERM] { signal(number, SIG_IGN) }
         sources = [SIGINT, SIGTERM].map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
         for source in sources {
-            source.setEventHandler {
+            source.setEventHandler { @Sendable in
                 let action = state.withLock { state in
                     state.hasHappened = true
                     return state.action.take()

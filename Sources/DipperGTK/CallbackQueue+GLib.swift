@@ -69,6 +69,14 @@
         }
     }
 
+    /// A weak reference to an object of GTK's thread, for closures that run there and pass through other threads.
+    // Safe to send: the object is used on GTK's thread alone.
+    struct OnGTK<Object: AnyObject>: @unchecked Sendable {
+        private(set) weak var object: Object?
+
+        init(_ object: Object) { self.object = object }
+    }
+
     /// Lets go of an object of GTK's in the next turn of its loop. May be called on any thread.
     func releaseLater(_ object: UnsafeMutableRawPointer) {
         g_idle_add_full(

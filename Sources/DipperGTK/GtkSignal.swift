@@ -1,5 +1,6 @@
 #if GTK
     public import CGTK4
+    import GTKShims
 
     /// Connects closures to signals of GTK's objects, which keep the closures.
     public enum GtkSignal {
@@ -28,14 +29,10 @@
         public static func connect(
             _ object: UnsafeMutableRawPointer, _ name: String, isAfter: Bool = false, _ body: @escaping () -> Void
         ) -> gulong {
-            let isNotification = name.hasPrefix("notify::")
-            let plain: @convention(c) (gpointer?, gpointer?) -> Void = { _, data in Box<() -> Void>.open(data)?() }
-            let notification: @convention(c) (gpointer?, gpointer?, gpointer?) -> Void = { _, _, data in
-                Box<() -> Void>.open(data)?()
-            }
             let function =
-                isNotification
-                ? unsafeBitCast(notification, to: GCallback.self) : unsafeBitCast(plain, to: GCallback.self)
+                name.hasPrefix("notify::")
+                ? dipper_handler_of_object { _, _, data in Box<() -> Void>.open(data)?() }
+                : dipper_handler { _, data in Box<() -> Void>.open(data)?() }
             return connect(object, name, function, Box(body), isAfter)
         }
 
@@ -43,24 +40,24 @@
         static func connect(
             _ object: UnsafeMutableRawPointer, _ name: String, _ body: @escaping (OpaquePointer) -> Void
         ) -> gulong {
-            let function: @convention(c) (gpointer?, OpaquePointer?, gpointer?) -> Void = { _, argument, data in
-                if let argument { Box<(OpaquePointer) -> Void>.open(data)?(argument) }
+            let function = dipper_handler_of_object { _, argument, data in
+                if let argument { Box<(OpaquePointer) -> Void>.open(data)?(OpaquePointer(argument)) }
             }
-            return connect(object, name, unsafeBitCast(function, to: GCallback.self), Box(body))
+            return connect(object, name, function, Box(body))
         }
 
         /// Calls a closure with the number that a signal has as its only argument.
         static func connect(
             _ object: UnsafeMutableRawPointer, toNumber name: String, _ body: @escaping (Int) -> Void
         ) -> gulong {
-            let function: @convention(c) (gpointer?, guint, gpointer?) -> Void = { _, argument, data in
+            let function = dipper_handler_of_number { _, argument, data in
                 Box<(Int) -> Void>.open(data)?(Int(argument))
             }
-            return connect(object, name, unsafeBitCast(function, to: GCallback.self), Box(body))
+            return connect(object, name, function, Box(body))
         }
 
         private static func connect(
-            _ object: UnsafeMutableRawPointer, _ name: String, _ function: @escaping GCallback, _ box: AnyObject,
+            _ object: UnsafeMutableRawPointer, _ name: String, _ function: GCallback?, _ box: AnyObject,
             _ isAfter: Bool = false
         ) -> gulong {
             g_signal_connect_data(

@@ -40,13 +40,13 @@
             self.request = request
             scale = max(request.options.scale ?? 1, 0.01)
             watchSetting()
-            nonisolated(unsafe) weak let core = self
+            let core = OnGTK(self)
             let isProcessed = loader.options(of: request).processors?.isEmpty == false
             if !isProcessed, let known = KnownSizes[request, in: loader] { size = target?.size(for: known) ?? known }
             binding = ImageBinding(self, cache: loader, queue: .glib)
             ask(isAgain: false)
             guard size == nil, !isProcessed else { return }
-            look = HeaderLook(request, in: loader, isUrgent: true) { size in core?.found(size) }
+            look = HeaderLook(request, in: loader, isUrgent: true) { size in core.object?.found(size) }
         }
 
         private func ask(isAgain: Bool) {
@@ -114,8 +114,8 @@
             isDrawn = true
             if isResting {
                 isResting = false
-                nonisolated(unsafe) weak let core = self
-                CallbackQueue.glib.perform { core?.binding?.willAppear() }
+                let core = OnGTK(self)
+                CallbackQueue.glib.perform { core.object?.binding?.willAppear() }
             }
             let frame = Frame(width: width, height: height)
             switch layer {

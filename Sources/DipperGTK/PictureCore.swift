@@ -204,11 +204,11 @@
                 options.transition = .none
             }
             asking += 1
-            nonisolated(unsafe) weak let core = self
+            let core = OnGTK(self)
             bound.setImage(
                 target.map { request.processed(by: .resize(to: $0)) } ?? request, placeholder: placeholder,
                 options: options
-            ) { [asking] in if core?.asking == asking { core?.ended($0) } }
+            ) { [asking] in if let core = core.object, core.asking == asking { core.ended($0) } }
         }
 
         /// Called when the picture is there or has failed.
@@ -267,10 +267,9 @@
             if old.1 != error, !isEnded { dipper_picture_notify(widget, guint(DIPPER_ERROR)) }
         }
 
-        private func later(_ body: @escaping (PictureCore) -> Void) {
-            nonisolated(unsafe) weak let core = self
-            nonisolated(unsafe) let body = body
-            CallbackQueue.glib.perform { if let core, !core.isEnded { body(core) } }
+        private func later(_ body: @escaping @Sendable (PictureCore) -> Void) {
+            let core = OnGTK(self)
+            CallbackQueue.glib.perform { if let core = core.object, !core.isEnded { body(core) } }
         }
 
         // MARK: Size
@@ -283,8 +282,8 @@
 
         private func lookAtHeader() {
             guard look == nil, !hasNoHeader, natural == nil, let request, !isProcessed(request) else { return }
-            nonisolated(unsafe) weak let core = self
-            look = HeaderLook(request, in: loader, isUrgent: isShown) { size in core?.found(size) }
+            let core = OnGTK(self)
+            look = HeaderLook(request, in: loader, isUrgent: isShown) { size in core.object?.found(size) }
         }
 
         private func found(_ size: PixelSize?) {

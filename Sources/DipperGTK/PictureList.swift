@@ -232,12 +232,12 @@
 
         private func attach(_ core: PictureCore, to row: Int, isAgain: Bool = false) {
             guard let loader else { return }
-            nonisolated(unsafe) weak let weakCore = core
+            let shown = OnGTK(core)
             var options = core.effectiveOptions
             if isAgain { (options.keepsCurrentImage, options.transition) = (true, .none) }
             loader.attach(
                 core.bound, to: row, placeholder: core.placeholder, options: options
-            ) { weakCore?.ended($0) }
+            ) { shown.object?.ended($0) }
         }
 
         /// The requests of the rows, in the size in which they are shown.

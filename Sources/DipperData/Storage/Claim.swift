@@ -18,8 +18,7 @@ package final class Claim: Sendable {
         private let marks = Atomic<UInt8>(0)
 
         // Unsafe: only `ClaimTable` touches them, under the lock of the history.
-        fileprivate nonisolated(unsafe) var next: Losses?
-        fileprivate nonisolated(unsafe) var previous: Losses?
+        fileprivate nonisolated(unsafe) var neighbours: (next: Losses?, previous: Losses?)
 
         init(_ key: CacheKey, _ url: CacheKey?, _ number: UInt64, isOfAddition: Bool) {
             (self.key, self.number, self.isOfAddition) = (key, number, isOfAddition)
@@ -85,27 +84,26 @@ struct ClaimTable: Sendable {
     private var first: [KeyHash: Claim.Losses] = [:]
 
     mutating func add(_ claim: Claim.Losses) {
-        claim.next = first.updateValue(claim, forKey: claim.key.hash)
-        claim.next?.previous = claim
+        claim.neighbours.next = first.updateValue(claim, forKey: claim.key.hash)
+        claim.neighbours.next?.neighbours.previous = claim
     }
 
     /// Without effect on a claim that has left already.
     mutating func remove(_ claim: Claim.Losses) {
-        if let previous = claim.previous {
-            previous.next = claim.next
+        let (next, previous) = exchange(&claim.neighbours, with: (nil, nil))
+        if let previous {
+            previous.neighbours.next = next
         } else if first[claim.key.hash] === claim {
-            first[claim.key.hash] = claim.next
+            first[claim.key.hash] = next
         }
-        claim.next?.previous = claim.previous
-        (claim.previous, claim.next) = (nil, nil)
+        next?.neighbours.previous = previous
     }
 
     mutating func revokeAll(of key: CacheKey) {
         var next = first.removeValue(forKey: key.hash)
         while let claim = next {
             claim.add(.max)
-            next = claim.next
-            (claim.previous, claim.next) = (nil, nil)
+            next = exchange(&claim.neighbours, with: (nil, nil)).next
         }
     }
 
@@ -117,7 +115,7 @@ struct ClaimTable: Sendable {
         var next = first
         while let claim = next {
             body(claim)
-            next = claim.next
+            next = claim.neighbours.next
         }
     }
 }

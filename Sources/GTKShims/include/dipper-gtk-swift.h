@@ -49,6 +49,15 @@ GdkPaintable *dipper_paintable_core_image(void *core);
 void dipper_set_accessible_label(GtkWidget *widget, const char *text);
 void dipper_set_busy(GtkWidget *widget, gboolean is_busy);
 
+/* The handler of a signal without arguments, with an object, and with a number. */
+static inline GCallback dipper_handler(void (*function)(gpointer, gpointer)) { return G_CALLBACK(function); }
+static inline GCallback dipper_handler_of_object(void (*function)(gpointer, gpointer, gpointer)) {
+    return G_CALLBACK(function);
+}
+static inline GCallback dipper_handler_of_number(void (*function)(gpointer, guint, gpointer)) {
+    return G_CALLBACK(function);
+}
+
 /* Macros. */
 GtkWidget *dipper_picture_object(void);
 GdkPaintable *dipper_paintable_object(void);
