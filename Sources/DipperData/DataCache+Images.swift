@@ -38,8 +38,9 @@ extension DataCache {
 
     /// Waits until the entry of a key is on disk, if the request wants that. Returns whether it is.
     package func isWritten(_ key: CacheKey, forCompleted request: DataRequest) async -> Bool {
-        await withCheckedContinuation { continuation in
-            objectSource().settle(key, for: request) { continuation.resume(returning: $0) }
+        let call = Call(request, key: key, defaults: defaults)
+        return await withCheckedContinuation { continuation in
+            store.settle(key, call) { continuation.resume(returning: $0) }
         }
     }
 
@@ -139,7 +140,8 @@ extension DataCache {
 
     @inline(__always)
     package func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
-        defaults.use(of: info, for: request, at: configuration.now)
+        defaults.use(
+            of: info, for: request, Call(request, key: request.cacheKey, defaults: defaults), at: configuration.now)
     }
 
     package func object(_ key: CacheKey, in memory: ObjectMemoryTier, for request: DataRequest) -> ObjectMemoryTier
@@ -184,14 +186,13 @@ extension DataCache {
     package func renewal(of request: DataRequest) -> @Sendable () -> DataTask {
         // What the program adds or removes from now on is newer.
         let claim = store.history.claim(request.cacheKey, of: request.plainKey)
-        return { [engine, defaults] in
-            // The server must confirm each use of a stored answer (RFC 9111, section 5.2.1.4).
-            var headers = request.headers
-            headers.append("Cache-Control", "no-cache")
-            let request = request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey)
-            let (task, isNew) = engine.revalidations.withLock {
-                $0.task(for: Call(request, key: request.cacheKey, defaults: defaults))
-            }
+        // The server must confirm each use of a stored answer (RFC 9111, section 5.2.1.4).
+        var headers = request.headers
+        headers.append("Cache-Control", "no-cache")
+        let renewing = request.with(\.headers, headers).with(\.key, request.cacheKey)
+        let call = Call(renewing, key: request.cacheKey, defaults: defaults).withoutStandIns
+        return { [engine] in
+            let (task, isNew) = engine.revalidations.withLock { $0.task(for: call) }
             if isNew { task.start(in: engine, claim) }
             return task
         }

@@ -131,7 +131,7 @@ extension BytesCaller {
             call.pending.end()
         }
         guard let write else {
-            return engine.store.settle(place, call, call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
+            return engine.store.settle(place, call, whenDone: finish)
         }
         write.whenEnded(finish)
     }

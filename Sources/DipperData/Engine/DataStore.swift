@@ -436,6 +436,11 @@ final class DataStore: Sendable {
         onReplaced.load()?.value(key)
     }
 
+    /// Writes an entry as a call wants it; see ``settle(_:_:_:whenDone:)``.
+    func settle(_ key: CacheKey, _ call: Call, whenDone: @escaping @Sendable (_ isOnDisk: Bool) -> Void) {
+        settle(key, call, call.mustBeDurable ? .durable : .relaxed, whenDone: whenDone)
+    }
+
     func settle(
         _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
     ) {

@@ -45,8 +45,8 @@ final class BytesWork: SharedWork {
         claim = origin.claim ?? (isShared ? make.claim : origin.source.claim(origin.dataKey, of: origin.request))
         let want = make.wants.highest
         followed = origin.following?()
-        call = origin.source.call(
-            for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority)
+        call = origin.call.with(
+            origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority)
                 .with(\.timeout, (make.family.first { !$0.calls.isEmpty } ?? make).timeout),
             keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
         requestedQueue = want.queue

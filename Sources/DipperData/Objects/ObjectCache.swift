@@ -109,7 +109,7 @@ package final class ObjectCache: Sendable {
         guard origin.looks, !origin.waitsForDisk || !Loop.isCurrent && origin.isWritten(step),
             let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
         else { return nil }
-        switch origin.source.use(of: entry.info, for: origin.request) {
+        switch origin.source.use(of: entry.info, for: origin.call) {
         case .fresh: return MadeObject(inMemory: entry, .memory)
         case .stale: return MadeObject(inMemory: entry, .stale)
         case .staleWhileRevalidating, .revalidate: return nil
@@ -218,7 +218,7 @@ package final class ObjectCache: Sendable {
     }
 
     private func stored(_ key: CacheKey, for origin: Origin, in tiers: CacheTiers = .all) -> StoredData? {
-        origin.source.peek(key, for: origin.request, in: tiers).flatMap {
+        origin.source.peek(key, for: origin.call, in: tiers).flatMap {
             $0.info.mayBeShown(to: origin.request.headers) ? $0 : nil
         }
     }
@@ -253,7 +253,7 @@ package final class ObjectCache: Sendable {
     func insert(_ object: MadeObject, _ key: CacheKey, for origin: Origin, _ claim: Claim, isLatest: Bool = false) {
         memory.insert(
             object.entry, for: key,
-            lifetime: origin.source.memoryLifetime(of: origin.request, madeOf: object.basis.info)
+            lifetime: origin.source.memoryLifetime(for: origin.call, madeOf: object.basis.info)
         ) {
             claim.allows(.memory) && (!isLatest || claim.isLatest)
         }

@@ -156,7 +156,7 @@ extension ObjectWork {
     func release() { if exchange(&isReserved, with: false) { origin.source.release() } }
 
     func fail(_ error: DipperError) {
-        lease?.outcome = LeaseNews(failure: error, isOfURL: origin.source.sharesFailures(origin.request))
+        lease?.outcome = LeaseNews(failure: error, isOfURL: origin.sharesFailures)
         endCalls(.failure(error))
         for child in children { child.fail(error) }
         settle()
@@ -199,7 +199,7 @@ extension ObjectWork {
         lookUpTime = WallClock.coarse()
         let round = round
         lookUp = origin.source.read(
-            step.key(origin.dataKey), for: origin.request, engine.place(wants.highest), claim
+            step.key(origin.dataKey), for: origin.call, engine.place(wants.highest), claim
         ) { [cache] stored, source in
             let bytes = stored?.data.count ?? 0
             cache.post(counting: bytes) { self.looked(round, stored, source, bytes) }
@@ -252,8 +252,8 @@ extension ObjectWork {
             if isAdmitted { descend() }
             return
         }
-        let use = origin.source.use(of: stored.info, for: origin.request)
-        guard use == .fresh || use == .stale || isForAll && origin.source.shares(stored.info, with: origin.request)
+        let use = origin.source.use(of: stored.info, for: origin.call)
+        guard use == .fresh || use == .stale || isForAll && origin.shares(stored.info)
         else {
             earlier = stored
             if isAdmitted { descend() }
@@ -265,7 +265,7 @@ extension ObjectWork {
         }
         enter(.looking)
         let present = self.round
-        origin.source.settle(key, for: origin.request) { [engine] isOnDisk in
+        origin.source.settle(key, for: origin.call) { [engine] isOnDisk in
             engine.post {
                 guard self.round == present else { return }
                 if isOnDisk { self.perform(.form(stored, source)) } else { self.descend() }
@@ -416,7 +416,7 @@ extension ObjectWork {
 extension ObjectWork: LeasedWork {
     var queue: FetchQueue { wants.highest.queue }
     var mayWaitForOthers: Bool { !origin.source.hasRemoved(origin.request) }
-    var mayBeShared: Bool { origin.source.mayBeShared(origin.request) }
+    var mayBeShared: Bool { origin.call.mayBeShared }
 
     func admitted() { if stage == .looking || stage == .elsewhere { descend() } }
 
@@ -436,7 +436,7 @@ extension ObjectWork: LeasedWork {
 
     func failedElsewhere(_ error: DipperError) {
         // Another source of this request, or its own rules, may do better.
-        if !error.mayPass, origin.source.sharesFailures(origin.request) { fail(error) } else { descend() }
+        if !error.mayPass, origin.sharesFailures { fail(error) } else { descend() }
     }
 
     func hurry(_ queue: FetchQueue?) {
