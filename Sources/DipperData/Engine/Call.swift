@@ -1,8 +1,10 @@
 import Foundation
+import Synchronization
 
 final class Call: Sendable {
     let request: DataRequest
     let key: CacheKey
+    private let knownPlainKey = AtomicLazyReference<Reference<CacheKey>>()
     private let defaults: Defaults
     /// Whether each source is local. Providers are code of the program: they are asked where the call is made, and not
     /// again, so never on the loop or under a lock.
@@ -54,6 +56,7 @@ final class Call: Sendable {
     ) {
         (self.request, key, defaults) = (request, other.key, other.defaults)
         (self.mayKeepOnDisk, self.isRenewal, self.localSources) = (mayKeepOnDisk, isRenewal, localSources)
+        if let known = other.knownPlainKey.load() { _ = knownPlainKey.storeIfNil(known) }
     }
 
     /// Returns a call for the same bytes with other options.
@@ -65,6 +68,12 @@ final class Call: Sendable {
         Call(
             self, request, mayKeepOnDisk: keepsOnDisk ?? mayKeepOnDisk, isRenewal: isRenewal ?? self.isRenewal,
             localSources: localSources)
+    }
+
+    /// The key of the URL alone, made once; `nil` if that is the key of the call.
+    var plainKey: Reference<CacheKey>? {
+        if let known = knownPlainKey.load() { return known }
+        return request.plainKey(beside: key).map { knownPlainKey.storeIfNil(Reference($0)) }
     }
 
     /// - Parameter source: 0 for the request's own source, then its alternatives.

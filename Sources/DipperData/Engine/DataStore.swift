@@ -171,7 +171,7 @@ final class DataStore: Sendable {
         notBefore earliest: TimeInterval = -.infinity, _ answer: @escaping @Loop (StoredData?) -> Void
     ) {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key, of: call.request.plainKey, within: basis?.claim)
+        let claim = history.claim(key, of: call.plainKey?.value, within: basis?.claim)
         tiers.find(key, madeOf: basis?.key) { record in
             answer(record.flatMap { self.admit($0.value, for: key, call, claim, notBefore: earliest) })
         }
@@ -446,7 +446,7 @@ final class DataStore: Sendable {
     ) {
         guard let disk else { return whenDone(durability == .relaxed) }
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key, of: call.request.plainKey)
+        let claim = history.claim(key, of: call.plainKey?.value)
         let record = memory.value(for: key).flatMap { diskRecord($0, for: key, call, stored: $0.info.storedDate) }
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }

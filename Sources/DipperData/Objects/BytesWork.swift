@@ -42,7 +42,7 @@ final class BytesWork: SharedWork {
         failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
         let isShared = make.claim.key == origin.dataKey && make.claim.isUntouched
-        claim = origin.claim ?? (isShared ? make.claim : origin.source.claim(origin.dataKey, of: origin.request))
+        claim = origin.claim ?? (isShared ? make.claim : origin.source.claim(for: origin.call))
         let want = make.wants.highest
         followed = origin.following?()
         call = origin.call.with(

@@ -35,7 +35,7 @@ package final class ObjectSource: Sendable {
     func timeout(of request: DataRequest) -> Duration? { request.timeout ?? defaults.timeout }
     func hasOwnRule(_ request: DataRequest) -> Bool { (request.retryPolicy ?? defaults.retryPolicy).rule != nil }
 
-    func call(_ request: DataRequest) -> Call { Call(request, key: request.cacheKey, defaults: defaults) }
+    func call(_ request: DataRequest, _ key: CacheKey) -> Call { Call(request, key: key, defaults: defaults) }
 
     // MARK: Bytes
 
@@ -52,24 +52,23 @@ package final class ObjectSource: Sendable {
         forms.memoryLifetime(call, stored: info.storedDate)
     }
 
-    /// Creates the right to keep objects made from the bytes of a key. Removals of the bytes revoke it.
+    /// Creates the right to keep objects made from the bytes of a call. Removals of the bytes revoke it.
     /// - Parameters:
     ///   - form: the key of the stored form, whose removals revoke the right as well; `nil` for none.
     ///   - earlier: a right that was claimed before.
     func claim(
-        _ key: CacheKey, of request: DataRequest, _ form: CacheKey? = nil, within earlier: Claim? = nil
+        for call: Call, _ form: CacheKey? = nil, within earlier: Claim? = nil
     ) -> Claim {
-        let url = request.plainKey
+        let (key, url) = (call.key, call.plainKey?.value)
         var claim = earlier ?? store.history.claim(key, of: url)
         if forms !== store { claim = forms.history.claim(key, of: url, within: claim) }
         return form.map { forms.history.claim($0, within: claim) } ?? claim
     }
 
     /// Creates the right to keep an object that the program adds, in place of all before. Newer bytes end it as well.
-    func claim(_ place: CacheKey, replacedOf bytes: CacheKey, for request: DataRequest) -> Claim {
-        let (url, history) = (request.plainKey, store(of: place).history)
-        let outer = place == bytes ? nil : store.history.claim(bytes, isAddition: true)
-        return history.claim(place, of: url, within: outer, isAddition: true, isReplacing: true)
+    func claim(_ place: CacheKey, replacedFor call: Call) -> Claim {
+        let outer = place == call.key ? nil : store.history.claim(call.key, isAddition: true)
+        return store(of: place).history.claim(place, of: call.plainKey?.value, within: outer, isAddition: true, isReplacing: true)
     }
 
     func replace(_ place: CacheKey, by claim: Claim) { store(of: place).history.replace(place, by: claim) }
@@ -98,10 +97,10 @@ package final class ObjectSource: Sendable {
 
     /// Whether the program has removed the bytes, or what was made of them, so recently that other processes may have asked
     /// for them before.
-    func hasRemoved(_ request: DataRequest) -> Bool {
+    func hasRemoved(_ call: Call) -> Bool {
         let limit = engine.options.leases.longestWait
-        return store.hasRemoved(request.cacheKey, of: request.plainKey, within: limit)
-            || forms !== store && forms.hasRemoved(request.cacheKey, of: request.plainKey, within: limit)
+        return store.hasRemoved(call.key, of: call.plainKey?.value, within: limit)
+            || forms !== store && forms.hasRemoved(call.key, of: call.plainKey?.value, within: limit)
     }
 
     /// Whether the program has removed, so recently, what a stored form is made of.
@@ -226,20 +225,22 @@ package final class Origin: Sendable {
     }
 
     /// Makes the call for the bytes, which asks providers: code of the program.
-    /// - Parameter isDecided: whether it is known which source is asked for.
+    /// - Parameters:
+    ///   - dataKey: the key of the request.
+    ///   - isDecided: whether it is known which source is asked for.
     package convenience init(
-        _ request: DataRequest, _ policy: DataRequest.CachePolicy, _ source: ObjectSource, prefix: String = "",
-        askedKey: CacheKey? = nil, isDecided: Bool = true
+        _ request: DataRequest, _ dataKey: CacheKey, _ policy: DataRequest.CachePolicy, _ source: ObjectSource,
+        prefix: String = "", askedKey: CacheKey? = nil, isDecided: Bool = true
     ) {
-        let call = source.call(request)
+        let call = source.call(request, dataKey)
         var choice: Choice?
         if !isDecided {
             let origin = { (other: Call) in
                 Origin(other, policy, source, prefix: prefix, askedKey: askedKey ?? call.key)
             }
+            let (larger, smaller) = (request.effective(isThere: true), request.effective(isThere: false))
             choice = Choice(
-                larger: origin(call.with(request.effective(isThere: true))),
-                smaller: origin(source.call(request.effective(isThere: false))))
+                larger: origin(call.with(larger)), smaller: origin(source.call(smaller, smaller.cacheKey)))
         }
         self.init(call, policy, source, prefix: prefix, askedKey: askedKey, choice: choice)
     }
@@ -257,7 +258,7 @@ package final class Origin: Sendable {
         alias = asked == key ? nil : asked
         waitsForDisk = source.waitsForDisk(call)
         let isAnew = following == nil && policy == .ignoreCache
-        self.claim = claim ?? (isAnew ? source.claim(call.key, of: call.request) : nil)
+        self.claim = claim ?? (isAnew ? source.claim(for: call) : nil)
     }
 
     package var request: DataRequest { call.request }
@@ -266,7 +267,7 @@ package final class Origin: Sendable {
 
     /// The other keys by which calls are found: the key that the caller has asked for, and the key of the URL alone.
     /// Calls that wait for a decision have no work by which they could be found, so their own key is one of these.
-    var aliases: Set<CacheKey> { Set([alias, request.plainKey, isDecided ? nil : key].compactMap(\.self)) }
+    var aliases: Set<CacheKey> { Set([alias, call.plainKey?.value, isDecided ? nil : key].compactMap(\.self)) }
 
     /// Returns the origin that is asked for.
     /// - Parameter isThere: whether the tiers have the bytes of this one.
@@ -297,6 +298,13 @@ package final class Origin: Sendable {
     /// Returns whether an object in memory need not wait for the disk. Reads the index.
     package func isWritten(_ step: some ObjectStep) -> Bool {
         !waitsForDisk || source.isWritten(step.isStored ? step.key(dataKey) : dataKey, for: request)
+    }
+
+    /// Returns the key of the stored form of a step's object, or of one that the program has added.
+    /// - Parameter key: the key of the object in memory.
+    func formKey(_ step: some ObjectStep, _ key: CacheKey, isAdded: Bool = false) -> CacheKey {
+        if prefix.isEmpty { return key }
+        return isAdded ? step.addedKey(dataKey) : step.key(dataKey)
     }
 
     var looksOnDisk: Bool { looks && source.keepsForms && policy.readsDisk }

@@ -8,6 +8,10 @@ final class WriteWork: SharedWork {
     let step: any ObjectStep
     let claim: Claim?
     let keepsBytes: Bool
+    /// The key of the object in memory.
+    let key: CacheKey
+    /// The key of the stored form.
+    let place: CacheKey
     /// Work whose calls wait for the end.
     let makes: [ObjectWork]
     /// Work that looks for the object again after the write.
@@ -26,12 +30,11 @@ final class WriteWork: SharedWork {
         self.sharing = Mutex(sharing)
         (self.cache, self.object, self.origin, self.step, self.claim) = (cache, object, origin, step, claim)
         (self.keepsBytes, self.makes) = (keepsBytes, makes)
+        key = object.isAdded ? step.addedKey(origin.key) : step.key(origin.key)
+        place = origin.formKey(step, key, isAdded: object.isAdded)
     }
 
     nonisolated var isAwaited: Bool { !makes.isEmpty }
-
-    nonisolated var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
-    nonisolated var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
 
     fileprivate nonisolated func takeSharing() -> Sharing? { sharing.withLock { $0.take() } }
 
