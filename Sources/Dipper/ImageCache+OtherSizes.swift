@@ -11,10 +11,11 @@ extension ImageCache {
         guard mayShowOtherSizes(of: request, options, from: .memory) else { return nil }
         let memory = home(of: options).memory
         let found = inAllSizes(request, options).flatMap { request -> [Image] in
-            let key = options.inMemory(request.data.cacheKey)
-            return memory.family(of: key).compactMap { other, entry in
-                guard other.isAlike(options, of: key), entry.info.mayBeShown(to: request.data.headers),
-                    originals(of: options).use(of: entry.info, for: request.data) != .revalidate
+            let key = request.data.cacheKey
+            let place = options.inMemory(key)
+            return memory.family(of: place).compactMap { other, entry in
+                guard other.isAlike(options, of: place), entry.info.mayBeShown(to: request.data.headers),
+                    originals(of: options).use(of: entry.info, for: request.data, key) != .revalidate
                 else { return nil }
                 return entry.product.value(as: Image.self)
             }
@@ -68,9 +69,9 @@ extension ImageCache {
         let (originals, files) = (originals(of: options), files(of: options))
         for (index, request) in inAllSizes(request, options).enumerated() {
             let key = request.data.cacheKey
-            func read(_ key: CacheKey, _ cache: DataCache) -> Data? {
-                cache.readDisk(key, forCompleted: request.data) { info in
-                    originals.use(of: info, for: request.data) != .revalidate
+            func read(_ place: CacheKey, _ cache: DataCache) -> Data? {
+                cache.readDisk(place, forCompleted: request.data) { info in
+                    originals.use(of: info, for: request.data, key) != .revalidate
                 }
             }
             let forms = files.derivedKeysOnDisk(of: key)

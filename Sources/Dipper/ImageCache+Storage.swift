@@ -29,14 +29,16 @@ extension ImageCache {
     @_disfavoredOverload
     public func imageInMemory(for source: some ImageRequestConvertible) -> Image? {
         let (request, options) = completed(source.imageRequest)
-        return imageInMemory(for: request, options)
+        return imageInMemory(for: request, request.data.cacheKey, options)
     }
     /// Returns the decoded picture of a key if memory has it; see ``imageInMemory(for:)-(URL)``.
     public func imageInMemory(for key: CacheKey) -> Image? { imageInMemory(for: ImageRequest(key)) }
 
     @inline(__always)
-    private func imageInMemory(for request: ImageRequest, _ options: ResolvedOptions) -> Image? {
-        guard let entry = entry(for: options.key(request.data.cacheKey), request.data, options),
+    private func imageInMemory(
+        for request: ImageRequest, _ key: CacheKey, _ options: ResolvedOptions
+    ) -> Image? {
+        guard let entry = entry(for: options.key(key), request.data, options),
             entry.info.mayBeShown(to: request.data.headers)
         else { return nil }
         return options.handOut(entry.product.value())
@@ -54,8 +56,9 @@ extension ImageCache {
     @_disfavoredOverload
     public func image(for source: some ImageRequestConvertible, in tiers: CacheTiers = .all) async -> Image? {
         let (request, options) = completed(source.imageRequest)
-        if tiers.contains(.memory), let image = imageInMemory(for: request, options) { return image }
-        let found = await home(of: options).objects.find(origin(of: request, options), step(options), in: tiers)
+        let key = request.data.cacheKey
+        if tiers.contains(.memory), let image = imageInMemory(for: request, key, options) { return image }
+        let found = await home(of: options).objects.find(origin(of: request, key, options), step(options), in: tiers)
         return found.map { options.handOut($0.value()) }
     }
     /// Returns the cached picture of a key, from all tiers or from some of them; see
@@ -72,8 +75,9 @@ extension ImageCache {
     @_disfavoredOverload
     public func readImage(for source: some ImageRequestConvertible) -> Image? {
         let (request, options) = completed(source.imageRequest)
-        if let image = imageInMemory(for: request, options) { return image }
-        let found = home(of: options).objects.find(origin(of: request, options), step(options))
+        let key = request.data.cacheKey
+        if let image = imageInMemory(for: request, key, options) { return image }
+        let found = home(of: options).objects.find(origin(of: request, key, options), step(options))
         return found.map { options.handOut($0.value()) }
     }
     /// Returns the cached picture of a key. Blocks the calling thread while it reads the disk and decodes.
@@ -115,17 +119,17 @@ extension ImageCache {
         let key = request.data.cacheKey
         if tiers.contains(.memory),
             home.memory.contains(options.inMemory(options.key(key)))
-                || home.objects.hasAdded(origin(of: request, options), step(options))
+                || home.objects.hasAdded(origin(of: request, key, options), step(options))
         {
             return .memory
         }
-        let mayUse = mayUse(request, options)
+        let mayUse = mayUse(request, key, options)
         return files(of: options).source(of: options.fileKey(key), forCompleted: request.data, in: tiers, if: mayUse)
             ?? originals(of: options).source(of: key, forCompleted: request.data, in: tiers, if: mayUse)
     }
 
-    func mayUse(_ request: ImageRequest, _ options: ResolvedOptions) -> (EntryInfo) -> Bool {
-        let (objects, origin, step) = (home(of: options).objects, origin(of: request, options), step(options))
+    func mayUse(_ request: ImageRequest, _ key: CacheKey, _ options: ResolvedOptions) -> (EntryInfo) -> Bool {
+        let (objects, origin, step) = (home(of: options).objects, origin(of: request, key, options), step(options))
         return { objects.mayUse($0, for: origin, step) }
     }
 
@@ -136,7 +140,7 @@ extension ImageCache {
         let key = request.data.cacheKey
         return home(of: options).memory.contains(options.inMemory(options.key(key)))
             || files(of: options).source(
-                of: options.fileKey(key), forCompleted: request.data, in: .all, if: mayUse(request, options)) != nil
+                of: options.fileKey(key), forCompleted: request.data, in: .all, if: mayUse(request, key, options)) != nil
     }
 
     // MARK: Addition and removal
@@ -162,7 +166,7 @@ extension ImageCache {
         let info = originals(of: options).infoOfAdded(request.data)
         // The policy only says how a picture is looked for. An added picture goes to disk.
         let isInMemoryOnly = originals(of: options).policy(of: request.data) == .memoryOnly
-        let origin = origin(of: request, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
+        let origin = origin(of: request, key, options, policy: isInMemoryOnly ? .memoryOnly : .useCache)
         let product = Product(image, cost: image.footprint, weak: \.held)
         home(of: options).objects.add(product, info, form: bytes, for: origin, step(options))
     }
@@ -197,7 +201,7 @@ extension ImageCache {
         objects.remove(options.inMemory(key), from: .all)
         // A fetch in progress still answers its callers, but its bytes are not kept.
         removeFiles(key, options, from: .all)
-        try originals(of: options).add(bytes, forCompleted: request.data)
+        try originals(of: options).add(bytes, key, forCompleted: request.data)
         // Readers may have made pictures of the earlier file meanwhile.
         objects.remove(options.inMemory(key), from: .memory)
     }
@@ -446,7 +450,8 @@ extension ImageCache {
     func store(_ bytes: Data, for request: ImageRequest) -> Image? {
         let (request, options) = completed(request)
         let info = originals(of: options).infoOfAdded(request.data)
-        return home(of: options).objects.make(bytes, info, for: origin(of: request, options), step(options)).map {
+        let origin = origin(of: request, request.data.cacheKey, options)
+        return home(of: options).objects.make(bytes, info, for: origin, step(options)).map {
             options.handOut($0.value())
         }
     }

@@ -207,14 +207,16 @@ public final class ImageCache: Sendable {
         let originals = originals(of: options)
         var request = completes(options) ? complete(asked, options) : asked
         let askedKey = request.data.cacheKey
-        var isDecided = true
+        var (key, isDecided) = (askedKey, true)
         if request.data.hasHooks, request.data.lowDataSource != nil {
-            let isThere = home(of: options).memory.contains(options.inMemory(options.key(askedKey)))
-            let effective =
-                isThere ? request.data.effective(isThere: true) : originals.effective(request.data)
-            if let effective { request.data = effective } else { isDecided = false }
+            if home(of: options).memory.contains(options.inMemory(options.key(askedKey))) {
+                request.data = request.data.effective(isThere: true)
+            } else if let effective = originals.effective(request.data, askedKey) {
+                (request.data, key) = effective
+            } else {
+                isDecided = false
+            }
         }
-        let key = request.data.cacheKey
         let imageKey = options.key(key)
         let answer: Result<ImageResponse, DipperError>? =
             if isShutDown.load(ordering: .acquiring) {
@@ -231,7 +233,7 @@ public final class ImageCache: Sendable {
             callbackQueue: originals.callbackQueue(of: request.data), answer: answer)
         if case .failure(let error)? = answer { originals.noteRefusal(key, queue, error) }
         if answer == nil {
-            let origin = origin(of: request, options, askedKey: askedKey, isDecided: isDecided)
+            let origin = origin(of: request, key, options, askedKey: askedKey, isDecided: isDecided)
             let showsOther = options.options.showsOtherSizes == true && queue == .fast
             let other = showsOther ? otherSizeInMemory(of: asked) : nil
             if let other { task.show(inPlace: other) }
@@ -257,17 +259,17 @@ public final class ImageCache: Sendable {
         guard policy != .ignoreCache, policy != .bypass, let entry = entry(for: imageKey, request, options)
         else { return nil }
         // A picture in memory does not prove that its entry is on disk.
-        if request.waitsForDiskWrite, !origin(of: asked, options).isWritten(step(options)) { return nil }
+        if request.waitsForDiskWrite, !origin(of: asked, key, options).isWritten(step(options)) { return nil }
         var source = ResponseSource.stale
         var newer: ImageTask?
-        switch originals.use(of: entry.info, for: request) {
+        switch originals.use(of: entry.info, for: request, key) {
         case .fresh: source = .memory
         case .stale: break
         case .staleWhileRevalidating:
             // The claim comes first, so that a removal from now on revokes it.
             let claim = originals.claim(key, of: request)
-            let newest = origin(of: asked, options)
-                .following(claim, originals.renewal(of: request.with(\.callbackQueue, .inPlace)))
+            let newest = origin(of: asked, key, options)
+                .following(claim, originals.renewal(of: request.with(\.callbackQueue, .inPlace), key))
             newer = ImageTask.begin(
                 making(newest, options), asked, options, originals.callbackQueue(of: request))
         case .revalidate: return nil
@@ -323,16 +325,16 @@ public final class ImageCache: Sendable {
         options === defaults ? defaultStep : ImageStep(options, home(of: options).tools)
     }
 
-    /// The origin of a picture. `askedKey` is the key that the caller has asked for, if a smaller source has taken its
-    /// place. `isDecided` says whether it is known which source is asked for.
+    /// The origin of a picture, whose bytes have `key`. `askedKey` is the key that the caller has asked for, if a smaller
+    /// source has taken its place. `isDecided` says whether it is known which source is asked for.
     func origin(
-        of request: ImageRequest, _ options: ResolvedOptions, askedKey: CacheKey? = nil, isDecided: Bool = true,
-        policy: DataRequest.CachePolicy? = nil
+        of request: ImageRequest, _ key: CacheKey, _ options: ResolvedOptions, askedKey: CacheKey? = nil,
+        isDecided: Bool = true, policy: DataRequest.CachePolicy? = nil
     ) -> Origin {
         let originals = originals(of: options)
         let source = options.options.targetCache.map { originals.objectSource(formsIn: $0.data) } ?? options.source
         return Origin(
-            request.data, policy ?? originals.policy(of: request.data), source ?? self.source,
+            request.data, key, policy ?? originals.policy(of: request.data), source ?? self.source,
             prefix: options.prefix, askedKey: askedKey, isDecided: isDecided)
     }
 

@@ -126,11 +126,11 @@ extension ImageCache {
         guard policy != .ignoreCache, policy != .bypass else { return false }
         if let entry = home(of: options).memory.entry(for: options.inMemory(options.key(key))),
             entry.info.mayBeShown(to: request.data.headers),
-            originals.use(of: entry.info, for: request.data) == .fresh
+            originals.use(of: entry.info, for: request.data, key) == .fresh
         {
             return true
         }
         return !keepsPrefetched(request, keepsInMemory)
-            && files(of: options).answers(request.data, under: options.fileKey(key), if: mayUse(request, options))
+            && files(of: options).answers(request.data, under: options.fileKey(key), if: mayUse(request, key, options))
     }
 }

@@ -8,11 +8,15 @@ extension DataCache {
     /// and the tiers do not have the larger one. `nil` if the disk has to be asked first.
     ///
     /// The result has no ``DataRequest/lowDataSource``, so that a later fetch with it asks for the same source.
-    package func effective(_ request: DataRequest) -> DataRequest? {
-        guard request.hasHooks, request.lowDataSource != nil else { return request }
-        guard engine.network.conditions.isConstrained else { return request.effective(isThere: true) }
-        if store.memory.contains(request.cacheKey) { return request.effective(isThere: true) }
-        return store.disk == nil ? request.effective(isThere: false) : nil
+    /// - Parameter key: the key of the request. The result has its own.
+    package func effective(_ request: DataRequest, _ key: CacheKey) -> (request: DataRequest, key: CacheKey)? {
+        guard request.hasHooks, request.lowDataSource != nil else { return (request, key) }
+        if !engine.network.conditions.isConstrained || store.memory.contains(key) {
+            return (request.effective(isThere: true), key)
+        }
+        guard store.disk == nil else { return nil }
+        let smaller = request.effective(isThere: false)
+        return (smaller, smaller.cacheKey)
     }
 
     @inline(__always)
@@ -27,19 +31,21 @@ extension DataCache {
     /// Returns the keys by which the calls for a request are found: its own and, for the request of a URL alone, the
     /// plain key of the URL, which finds calls with other keys too.
     package func keys(of request: DataRequest) -> Set<CacheKey> {
-        let key = complete(request).cacheKey
-        return request.plainKey == nil ? [key, request.cacheKey] : [key]
+        let own = request.cacheKey
+        let key = completesRequests ? complete(request).cacheKey : own
+        return request.plainKey(beside: own) == nil ? [key, own] : [key]
     }
 
-    package func add(_ data: Data, forCompleted request: DataRequest) throws(DipperError) {
-        try check(request.cacheKey)
-        add(data, request.cacheKey, request)
+    package func add(_ data: Data, _ key: CacheKey, forCompleted request: DataRequest) throws(DipperError) {
+        try check(key)
+        add(data, key, request)
     }
 
     /// Waits until the entry of a key is on disk, if the request wants that. Returns whether it is.
     package func isWritten(_ key: CacheKey, forCompleted request: DataRequest) async -> Bool {
-        await withCheckedContinuation { continuation in
-            objectSource().settle(key, for: request) { continuation.resume(returning: $0) }
+        let call = Call(request, key: key, defaults: defaults)
+        return await withCheckedContinuation { continuation in
+            store.settle(key, call) { continuation.resume(returning: $0) }
         }
     }
 
@@ -143,8 +149,8 @@ extension DataCache {
     ) -> ChangeObservation { pressure.follow(onChange) }
 
     @inline(__always)
-    package func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
-        defaults.use(of: info, for: request, at: configuration.now)
+    package func use(of info: EntryInfo, for request: DataRequest, _ key: CacheKey) -> StoredUse {
+        defaults.use(of: info, for: request, Call(request, key: key, defaults: defaults), at: configuration.now)
     }
 
     package func object(_ key: CacheKey, in memory: ObjectMemoryTier, for request: DataRequest) -> ObjectMemoryTier
@@ -181,22 +187,21 @@ extension DataCache {
     }
 
     package func claim(_ key: CacheKey, of request: DataRequest) -> Claim {
-        store.history.claim(key, of: request.plainKey)
+        store.history.claim(key, of: request.plainKey(beside: key))
     }
 
     /// Returns a closure that fetches a newer version of the stored answer, in `slowQueue` and with its validators.
     /// While such a fetch is under way, further calls return its task. The closure does not keep this cache alive.
-    package func renewal(of request: DataRequest) -> @Sendable () -> DataTask {
+    package func renewal(of request: DataRequest, _ key: CacheKey) -> @Sendable () -> DataTask {
         // What the program adds or removes from now on is newer.
-        let claim = store.history.claim(request.cacheKey, of: request.plainKey)
-        return { [engine, defaults] in
-            // The server must confirm each use of a stored answer (RFC 9111, section 5.2.1.4).
-            var headers = request.headers
-            headers.append("Cache-Control", "no-cache")
-            let request = request.withoutStandIns.with(\.headers, headers).with(\.key, request.cacheKey)
-            let (task, isNew) = engine.revalidations.withLock {
-                $0.task(for: Call(request, key: request.cacheKey, defaults: defaults))
-            }
+        let claim = claim(key, of: request)
+        // The server must confirm each use of a stored answer (RFC 9111, section 5.2.1.4).
+        var headers = request.headers
+        headers.append("Cache-Control", "no-cache")
+        let renewing = request.with(\.headers, headers).with(\.key, key)
+        let call = Call(renewing, key: key, defaults: defaults).withoutStandIns
+        return { [engine] in
+            let (task, isNew) = engine.revalidations.withLock { $0.task(for: call) }
             if isNew { task.start(in: engine, claim) }
             return task
         }

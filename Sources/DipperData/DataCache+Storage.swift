@@ -117,7 +117,8 @@ extension DataCache {
     /// - Throws: ``DipperError/emptyKey``; ``DipperError/shutDown``.
     @_disfavoredOverload
     public func addData(_ data: Data, for source: some DataRequestConvertible) throws(DipperError) {
-        try add(data, forCompleted: complete(source.dataRequest))
+        let request = complete(source.dataRequest)
+        try add(data, request.cacheKey, forCompleted: request)
     }
 
     /// Stores bytes of the caller's own under a key, with the cache's default options, in memory at once and on disk in
@@ -171,7 +172,7 @@ extension DataCache {
         let info = infoOfAdded(request, asked: request.address(of: key))
         let call = Call(request, key: key, defaults: defaults)
         // Pictures and values that are being made of the earlier bytes are not kept.
-        let claim = store.history.claim(key, of: request.plainKey, isAddition: true, isReplacing: true)
+        let claim = store.history.claim(key, of: call.plainKey?.value, isAddition: true, isReplacing: true)
         store.clean(key, .shared)
         store.add(
             StoredData(data: data, info: info), for: key, call,

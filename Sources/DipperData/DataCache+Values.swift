@@ -57,22 +57,22 @@ extension DataCache {
         _ type: Value.Type, _ request: DataRequest, _ decoder: some ValueDecoder, _ queue: FetchQueue
     ) -> ValueTask<Value> {
         let request = complete(request)
+        let key = request.cacheKey
         // A smaller source takes the place of the URL while the network is constrained, unless the tiers have it.
-        let effective = effective(request)
+        let effective = effective(request, key)
+        let (present, presentKey) = effective ?? (request, key)
         let origin = Origin(
-            effective ?? request, policy(of: request), valueSource, askedKey: request.cacheKey,
-            isDecided: effective != nil)
-        let task = ValueTask<Value>(
-            request, key: request.cacheKey, queue: queue, callbackQueue: callbackQueue(of: request))
+            present, presentKey, policy(of: request), valueSource, askedKey: key, isDecided: effective != nil)
+        let task = ValueTask<Value>(request, key: key, queue: queue, callbackQueue: callbackQueue(of: request))
         if let defect = defect(of: request) {
-            noteRefusal(request.cacheKey, queue, defect)
+            noteRefusal(key, queue, defect)
             task.end(.failure(defect), nil)
             return task
         }
         let step = ValueStep(type, decoder)
         let values = typedValues
         if let object = values.hit(origin, step) {
-            noteMemoryHit(request.cacheKey, queue, object.basis.source)
+            noteMemoryHit(key, queue, object.basis.source)
             task.end(.success(object), nil)
         } else {
             ObjectCall.start(task, Making(values, origin, step))
@@ -117,7 +117,7 @@ extension DataCache {
     private func readValue<Value: Decodable & Sendable>(
         _ type: Value.Type, forCompleted request: DataRequest, _ decoder: some ValueDecoder
     ) -> Value? {
-        let origin = Origin(request, policy(of: request), valueSource)
+        let origin = Origin(request, request.cacheKey, policy(of: request), valueSource)
         return typedValues.find(origin, ValueStep(type, decoder)).map { $0.value(as: Value.self) }
     }
 

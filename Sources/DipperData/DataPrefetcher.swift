@@ -79,7 +79,7 @@ extension DataCache {
         guard
             let info = store.memory.part(of: key, { $0.info }) ?? (policy.readsDisk ? store.disk?.info(of: key) : nil)
         else { return false }
-        return info.mayBeShown(to: request.headers) && use(of: info, for: request) == .fresh && mayUse(info)
+        return info.mayBeShown(to: request.headers) && use(of: info, for: request, key) == .fresh && mayUse(info)
     }
 }
 

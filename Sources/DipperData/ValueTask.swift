@@ -110,7 +110,7 @@ public final class ValueTask<Value: Sendable>: FetchTask, ObjectTask, RedactedSt
     }
 
     package func show(_ preview: Product) {}
-    package func choose(_ request: DataRequest) {}
+    package func choose(_ request: DataRequest, _ key: CacheKey) {}
 }
 
 /// The answer to a call for a typed value: the value, and where its bytes came from.

@@ -140,4 +140,74 @@ struct StandInTests {
         await test.cache.idle()
         #expect(test.requests(b).isEmpty && asked.value == 1)
     }
+
+    // MARK: Whether a provider is local
+
+    private let stale: HTTPHeaders = ["Cache-Control": "max-age=10, stale-while-revalidate=100"]
+
+    @Test("a provider that is asked whether it is local may call the cache for the same URL")
+    func callsBack() async throws {
+        try await test.keep("old", stale, for: a, age: 20)
+        test.transport.script(a, [.text("new")])
+        let inner = Box<[DataTask]>([])
+        let (cache, a) = (test.cache, a)
+        let provider = AskedProvider(bytes: Data("bundled".utf8)) {
+            let task = cache.getData(a)
+            inner.update { $0.append(task) }
+            return true
+        }
+        let response = try await cache.getData(DataRequest(a).with(\.alternatives, [.provider(provider)])).response
+        #expect(response.told == "old from stale")
+        #expect(try await response.revalidation?.value == Data("new".utf8))
+        for task in inner.value { #expect(try await task.response.told == "old from stale") }
+        #expect(!inner.value.isEmpty && test.requests(a).count == 2, "that which is kept, and one newer for both")
+    }
+
+    @Test("a provider is asked whether it is local where calls are made, and never again", arguments: [true, false])
+    func askedByCallers(isLocal: Bool) async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let (asked, callers) = (Box<Set<pthread_t>>([]), Box<Set<pthread_t>>([]))
+        let provider = AskedProvider(bytes: try Image.sample().png) {
+            asked.update { _ = $0.insert(pthread_self()) }
+            return isLocal
+        }
+        let bundled: [DataRequest.Source] = [.provider(provider)]
+        func call<Task>(_ make: () -> Task) -> Task {
+            callers.update { _ = $0.insert(pthread_self()) }
+            return make()
+        }
+        let failing = DataRequest(a).with(\.alternatives, bundled).with(\.waitsForDiskWrite, true)
+        test.transport.script(a, [.status(404), .status(404), .status(404)])
+        for request in [ImageRequest(failing), ImageRequest(failing).processed(by: .circle)] {
+            _ = try await call { test.cache.getImage(request) }.value
+            await test.forgetMemory()
+        }
+        _ = await call { test.cache.data.getValue(Int.self, from: failing) }.result
+
+        let renewed = ImageRequest(b).processed(by: .circle).with(\.alternatives, bundled)
+        try test.script(b, .sample(), .sample(), headers: stale)
+        _ = try await call { test.cache.getImage(renewed) }.value
+        await test.cache.idle()
+        test.date.advance(by: 20)
+        let response = try await call { test.cache.getImage(renewed) }.response
+        _ = try await response.revalidation?.value
+        #expect(response.source == .stale && test.transport.transfers(of: b).count == 2)
+
+        test.network.setConditions(NetworkConditions(isConstrained: true))
+        let larger = ImageRequest(url("c")).with(\.lowDataSource, bundled[0])
+        _ = try await call { test.cache.getImage(larger) }.value
+        await test.cache.idle()
+        #expect(!asked.value.isEmpty && asked.value.isSubset(of: callers.value))
+        #expect(test.transport.transfers(of: url("c")).isEmpty)
+    }
+}
+
+private struct AskedProvider: DataProvider {
+    let bytes: Data
+    let answer: @Sendable () -> Bool
+
+    var cacheKey: CacheKey { "asked" }
+    var isLocal: Bool { answer() }
+
+    func data() async throws -> Data { bytes }
 }

@@ -186,7 +186,7 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     static func begin(
         _ renewal: Making, _ request: ImageRequest, _ options: ResolvedOptions, _ callbackQueue: CallbackQueue
     ) -> ImageTask {
-        let key = renewal.origin.request.cacheKey
+        let key = renewal.origin.dataKey
         let newer = ImageTask(
             request, key: key, imageKey: options.key(key), options: options, queue: .slow,
             callbackQueue: callbackQueue)
@@ -217,8 +217,7 @@ public final class ImageTask: FetchTask, ObjectTask, RedactedStringConvertible {
     }
 
     /// Has no effect the second time.
-    package func choose(_ request: DataRequest) {
-        let key = request.cacheKey
+    package func choose(_ request: DataRequest, _ key: CacheKey) {
         let names = Names(request: asked.request.with(\.data, request), key: key, imageKey: options.key(key))
         _ = decided.storeIfNil(Reference(names))
     }

@@ -51,7 +51,7 @@ extension BytesCaller {
         }
         // What the program adds or removes from now on is newer, also while the call is on its way to the loop.
         let isAnew = claim == nil && call.cachePolicy == .ignoreCache
-        submit(to: engine, isAnew ? store.history.claim(call.key, of: call.request.plainKey) : claim)
+        submit(to: engine, isAnew ? store.history.claim(call.key, of: call.plainKey?.value) : claim)
     }
 
     /// Ends the call with an entry in memory.
@@ -79,7 +79,7 @@ extension BytesCaller {
         engine.events.trace { $0.joined(newer.eventID, by: eventID) }
         if let waiter {
             // An entry that is removed before the loop takes the call is not brought back.
-            let claim = engine.store.history.claim(call.key, of: call.request.plainKey)
+            let claim = engine.store.history.claim(call.key, of: call.plainKey?.value)
             if !engine.post({ waiter.join(reads: false, claim, found: found) }) { newer.refuse(in: engine) }
         }
         let response = DataResponse(found.value, source: .stale, revalidation: newer)
@@ -131,7 +131,7 @@ extension BytesCaller {
             call.pending.end()
         }
         guard let write else {
-            return engine.store.settle(place, call, call.mustBeDurable ? .durable : .relaxed, whenDone: finish)
+            return engine.store.settle(place, call, whenDone: finish)
         }
         write.whenEnded(finish)
     }

@@ -1,10 +1,13 @@
 import Foundation
+import Synchronization
 
 final class Call: Sendable {
     let request: DataRequest
     let key: CacheKey
+    private let knownPlainKey = AtomicLazyReference<Reference<CacheKey>>()
     private let defaults: Defaults
-    /// Whether each source is local. Providers are code of the program: they are asked here, never under a lock.
+    /// Whether each source is local. Providers are code of the program: they are asked where the call is made, and not
+    /// again, so never on the loop or under a lock.
     private let localSources: [Bool]
     /// `false` if a picture or a value made of the bytes takes their place on disk.
     let mayKeepOnDisk: Bool
@@ -42,16 +45,35 @@ final class Call: Sendable {
         }
     }
 
-    init(
-        _ request: DataRequest, key: CacheKey, defaults: Defaults, mayKeepOnDisk: Bool = true,
-        isRenewal: Bool = false
-    ) {
-        self.mayKeepOnDisk = mayKeepOnDisk
-        self.isRenewal = isRenewal
-        self.request = request
-        self.key = key
-        self.defaults = defaults
+    init(_ request: DataRequest, key: CacheKey, defaults: Defaults) {
+        (self.request, self.key, self.defaults) = (request, key, defaults)
+        (mayKeepOnDisk, isRenewal) = (true, false)
         localSources = request.hasHooks ? ([request.source] + request.alternatives).map { $0?.isStandIn == true } : []
+    }
+
+    private init(
+        _ other: Call, _ request: DataRequest, mayKeepOnDisk: Bool, isRenewal: Bool, localSources: [Bool]
+    ) {
+        (self.request, key, defaults) = (request, other.key, other.defaults)
+        (self.mayKeepOnDisk, self.isRenewal, self.localSources) = (mayKeepOnDisk, isRenewal, localSources)
+        if let known = other.knownPlainKey.load() { _ = knownPlainKey.storeIfNil(known) }
+    }
+
+    /// Returns a call for the same bytes with other options.
+    /// - Parameters:
+    ///   - request: a request with this call's key and sources.
+    ///   - keepsOnDisk: `false` if an object made of the bytes takes their place on disk.
+    ///   - isRenewal: whether what the tiers have is no good.
+    func with(_ request: DataRequest, keepsOnDisk: Bool? = nil, isRenewal: Bool? = nil) -> Call {
+        Call(
+            self, request, mayKeepOnDisk: keepsOnDisk ?? mayKeepOnDisk, isRenewal: isRenewal ?? self.isRenewal,
+            localSources: localSources)
+    }
+
+    /// The key of the URL alone, made once; `nil` if that is the key of the call.
+    var plainKey: Reference<CacheKey>? {
+        if let known = knownPlainKey.load() { return known }
+        return request.plainKey(beside: key).map { knownPlainKey.storeIfNil(Reference($0)) }
     }
 
     /// - Parameter source: 0 for the request's own source, then its alternatives.
@@ -59,13 +81,16 @@ final class Call: Sendable {
 
     var hasStandIns: Bool { localSources.dropFirst().contains(true) }
 
-    var withoutStandIns: Call { with(request.withoutStandIns) }
+    /// The call without the alternatives that stand in for one call, for a call that only fills the cache.
+    var withoutStandIns: Call {
+        guard hasStandIns else { return self }
+        let others = zip(request.alternatives, localSources.dropFirst()).filter { !$1 }.map(\.0)
+        return Call(
+            self, request.with(\.alternatives, others), mayKeepOnDisk: mayKeepOnDisk, isRenewal: isRenewal,
+            localSources: localSources.prefix(1) + others.map { _ in false })
+    }
 
     var usingMemory: Call { cachePolicy == .diskOnly ? with(request.with(\.cachePolicy, .useCache)) : self }
-
-    private func with(_ request: DataRequest) -> Call {
-        Call(request, key: key, defaults: defaults, mayKeepOnDisk: mayKeepOnDisk, isRenewal: isRenewal)
-    }
 
     var cachePolicy: DataRequest.CachePolicy { request.policy(defaults.cachePolicy) }
     var freshness: FreshnessPolicy { request.freshness ?? defaults.freshness }

@@ -171,7 +171,7 @@ final class DataStore: Sendable {
         notBefore earliest: TimeInterval = -.infinity, _ answer: @escaping @Loop (StoredData?) -> Void
     ) {
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key, of: call.request.plainKey, within: basis?.claim)
+        let claim = history.claim(key, of: call.plainKey?.value, within: basis?.claim)
         tiers.find(key, madeOf: basis?.key) { record in
             answer(record.flatMap { self.admit($0.value, for: key, call, claim, notBefore: earliest) })
         }
@@ -436,12 +436,17 @@ final class DataStore: Sendable {
         onReplaced.load()?.value(key)
     }
 
+    /// Writes an entry as a call wants it; see ``settle(_:_:_:whenDone:)``.
+    func settle(_ key: CacheKey, _ call: Call, whenDone: @escaping @Sendable (_ isOnDisk: Bool) -> Void) {
+        settle(key, call, call.mustBeDurable ? .durable : .relaxed, whenDone: whenDone)
+    }
+
     func settle(
         _ key: CacheKey, _ call: Call, _ durability: Durability, whenDone: @escaping @Sendable (Bool) -> Void
     ) {
         guard let disk else { return whenDone(durability == .relaxed) }
         // The claim comes first: an entry that is removed or replaced from now on is not brought back.
-        let claim = history.claim(key, of: call.request.plainKey)
+        let claim = history.claim(key, of: call.plainKey?.value)
         let record = memory.value(for: key).flatMap { diskRecord($0, for: key, call, stored: $0.info.storedDate) }
         disk.settle(key, durability, record, claim: claim, whenDone: whenDone)
     }

@@ -53,7 +53,7 @@ final class Fetch: QueueEntry {
     init(_ call: Call, _ want: Urgency, in engine: Engine) {
         self.engine = engine
         key = call.key
-        knownAlias = call.request.plainKey.map { Reference($0) }
+        knownAlias = call.plainKey
         sources = FetchSources(call)
         super.init(want.queue, level: want.level)
     }

@@ -36,7 +36,7 @@ struct FetchTable {
         guard let others = others[key.hash] else { return same }
         return same
             + others.values.flatMap(\.waiters).filter {
-                $0.call.key == key || andOthers && $0.call.request.plainKey == key
+                $0.call.key == key || andOthers && $0.call.plainKey?.value == key
             }
     }
 

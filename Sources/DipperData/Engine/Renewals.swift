@@ -4,8 +4,9 @@ import Foundation
 extension Engine {
     /// Returns the task that fetches newer bytes (`stale-while-revalidate`, RFC 5861). The caller has a new one join.
     nonisolated func renewal(_ call: Call) -> (task: DataTask, waiter: Waiter?) {
-        revalidations.withLock { tasks in
-            let (task, isNew) = tasks.task(for: call.withoutStandIns)
+        let call = call.withoutStandIns
+        return revalidations.withLock { tasks in
+            let (task, isNew) = tasks.task(for: call)
             guard isNew else { return (task, nil) }
             let waiter = Waiter(task, isRevalidation: true, in: self)
             task.attach(waiter)

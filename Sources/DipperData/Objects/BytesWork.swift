@@ -42,11 +42,11 @@ final class BytesWork: SharedWork {
         failed?.hasTold = true
         // The claim comes first: an entry that is removed from now on is not kept.
         let isShared = make.claim.key == origin.dataKey && make.claim.isUntouched
-        claim = origin.claim ?? (isShared ? make.claim : origin.source.claim(origin.dataKey, of: origin.request))
+        claim = origin.claim ?? (isShared ? make.claim : origin.source.claim(for: origin.call))
         let want = make.wants.highest
         followed = origin.following?()
-        call = origin.source.call(
-            for: origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority)
+        call = origin.call.with(
+            origin.request.with(\.callbackQueue, .inPlace).with(\.priority, want.priority)
                 .with(\.timeout, (make.family.first { !$0.calls.isEmpty } ?? make).timeout),
             keepsOnDisk: make.keepsBytes, isRenewal: origin.isAnew)
         requestedQueue = want.queue

@@ -75,7 +75,7 @@ extension ObjectCache {
         // If one call wants no memory (`diskOnly`), the others still decide.
         let users = keepers.filter { $0.origin.policy != .diskOnly }
         if !users.isEmpty { keepers = users }
-        if let keeper = keepers.first, !keeper.origin.source.mayKeep(info, for: keeper.origin.request) {
+        if let keeper = keepers.first, !keeper.origin.source.mayKeep(info, for: keeper.origin.call) {
             if !info.isStandIn { memory.remove(keeper.key) { !$0.isAdded } }
         } else if let keeper = keepers.first(where: { $0.claim.allows(.memory) }),
             !(object.isPresent && (object.isAdded || users.isEmpty))

@@ -104,12 +104,13 @@ package final class ObjectCache: Sendable {
 
     // MARK: Reading
 
-    package func hit(_ origin: Origin, _ step: some ObjectStep) -> MadeObject? {
+    /// - Parameter key: the key of the object, if it is at hand.
+    package func hit(_ origin: Origin, _ step: some ObjectStep, _ key: CacheKey? = nil) -> MadeObject? {
         // The loop does not read the index.
         guard origin.looks, !origin.waitsForDisk || !Loop.isCurrent && origin.isWritten(step),
-            let entry = origin.source.object(step.key(origin.key), in: memory, for: origin.request)
+            let entry = origin.source.object(key ?? step.key(origin.key), in: memory, for: origin.request)
         else { return nil }
-        switch origin.source.use(of: entry.info, for: origin.request) {
+        switch origin.source.use(of: entry.info, for: origin.call) {
         case .fresh: return MadeObject(inMemory: entry, .memory)
         case .stale: return MadeObject(inMemory: entry, .stale)
         case .staleWhileRevalidating, .revalidate: return nil
@@ -121,10 +122,9 @@ package final class ObjectCache: Sendable {
     /// - Parameter isWhole: whether the object itself is asked for. If memory has it, its own rules decide.
     func added(_ origin: Origin, _ step: any ObjectStep, isWhole: Bool) -> MadeObject? {
         guard origin.looks else { return nil }
-        let key = step.addedKey(origin.key)
-        if let staged = waiting(key) { return staged }
-        guard key != step.key(origin.key) || (step.before == nil && !isWhole), let entry = memory.entry(for: key),
-            entry.isAdded
+        if let staged = waiting(step.addedKey(origin.key)) { return staged }
+        guard step.addedSuffix != step.suffix || (step.before == nil && !isWhole),
+            let entry = memory.entry(for: step.addedKey(origin.key)), entry.isAdded
         else { return nil }
         return MadeObject(inMemory: entry, .memory)
     }
@@ -218,7 +218,7 @@ package final class ObjectCache: Sendable {
     }
 
     private func stored(_ key: CacheKey, for origin: Origin, in tiers: CacheTiers = .all) -> StoredData? {
-        origin.source.peek(key, for: origin.request, in: tiers).flatMap {
+        origin.source.peek(key, for: origin.call, in: tiers).flatMap {
             $0.info.mayBeShown(to: origin.request.headers) ? $0 : nil
         }
     }
@@ -234,8 +234,7 @@ package final class ObjectCache: Sendable {
         _ origin: Origin, _ step: any ObjectStep, _ make: () throws(DipperError) -> MadeObject?
     ) -> Product? {
         // The claim comes first: an entry that is removed from now on is not kept.
-        let claim = origin.source.claim(
-            origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil)
+        let claim = origin.source.claim(for: origin.call, step.isStored ? step.key(origin.dataKey) : nil)
         guard let object = try? make() else { return nil }
         // Another may have taken the place of what was read meanwhile.
         insert(object, step.key(origin.key), for: origin, claim, isLatest: true)
@@ -253,7 +252,7 @@ package final class ObjectCache: Sendable {
     func insert(_ object: MadeObject, _ key: CacheKey, for origin: Origin, _ claim: Claim, isLatest: Bool = false) {
         memory.insert(
             object.entry, for: key,
-            lifetime: origin.source.memoryLifetime(of: origin.request, madeOf: object.basis.info)
+            lifetime: origin.source.memoryLifetime(for: origin.call, madeOf: object.basis.info)
         ) {
             claim.allows(.memory) && (!isLatest || claim.isLatest)
         }
@@ -265,7 +264,7 @@ package final class ObjectCache: Sendable {
         _ product: Product, _ info: EntryInfo, form: Data? = nil, for origin: Origin, _ step: any ObjectStep
     ) {
         let (key, place) = (step.addedKey(origin.key), step.addedKey(origin.dataKey))
-        let claim = origin.source.claim(place, replacedOf: origin.dataKey, for: origin.request)
+        let claim = origin.source.claim(place, replacedFor: origin.call)
         var object = MadeObject(
             product, Provenance(info: info, digest: form?.digest ?? 0, source: .memory, claim: claim), isAdded: true)
         object.form = form
@@ -291,8 +290,8 @@ package final class ObjectCache: Sendable {
         }
     }
 
-    private func waiting(_ key: CacheKey) -> MadeObject? {
-        staged[key].flatMap { $0.basis.claim?.isCurrent == true ? $0 : nil }
+    private func waiting(_ key: @autoclosure () -> CacheKey) -> MadeObject? {
+        staged[key()].flatMap { $0.basis.claim?.isCurrent == true ? $0 : nil }
     }
     func isStaged(_ object: MadeObject, _ key: CacheKey) -> Bool {
         waiting(key).map { $0.product === object.product } ?? false

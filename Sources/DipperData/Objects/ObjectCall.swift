@@ -6,7 +6,7 @@ package protocol ObjectTask: FedTask {
     func end(_ result: Result<MadeObject, DipperError>, _ renewal: Making?)
     func show(_ preview: Product)
     /// Takes the request for the smaller source, which replaces the larger one.
-    func choose(_ request: DataRequest)
+    func choose(_ request: DataRequest, _ key: CacheKey)
 }
 
 extension ObjectTask {
@@ -91,7 +91,7 @@ package final class ObjectCall: WaitingCall {
 
     private func choose(_ origin: Origin) {
         self.origin = origin
-        task?.choose(origin.request)
+        task?.choose(origin.request, origin.dataKey)
     }
 
     private func tellEnd(_ result: Result<MadeObject, DipperError>) {
@@ -297,7 +297,7 @@ extension ObjectCache.State: EngineGuest {
     private func calls(of key: CacheKey, andOthers: Bool) -> [ObjectCall] {
         // A call may be found by both names; the second time nothing changes.
         (works[key]?.makes.flatMap(\.calls.values) ?? [])
-            + (aliases[key]?.values.filter { andOthers || $0.origin.request.plainKey != key } ?? [])
+            + (aliases[key]?.values.filter { andOthers || $0.origin.call.plainKey?.value != key } ?? [])
     }
 
     func close(in engine: Engine) { cancelAll() }

@@ -35,53 +35,40 @@ package final class ObjectSource: Sendable {
     func timeout(of request: DataRequest) -> Duration? { request.timeout ?? defaults.timeout }
     func hasOwnRule(_ request: DataRequest) -> Bool { (request.retryPolicy ?? defaults.retryPolicy).rule != nil }
 
-    private func call(_ request: DataRequest, _ key: CacheKey? = nil) -> Call {
-        Call(request, key: key ?? request.cacheKey, defaults: defaults)
-    }
+    func call(_ request: DataRequest, _ key: CacheKey) -> Call { Call(request, key: key, defaults: defaults) }
 
     // MARK: Bytes
 
-    /// Returns a call for the bytes of a request.
-    /// - Parameters:
-    ///   - keepsOnDisk: `false` if an object made of the bytes takes their place on disk.
-    ///   - isRenewal: whether what the tiers have is no good.
-    func call(for request: DataRequest, keepsOnDisk: Bool, isRenewal: Bool) -> Call {
-        Call(request, key: request.cacheKey, defaults: defaults, mayKeepOnDisk: keepsOnDisk, isRenewal: isRenewal)
-    }
-
-    func use(of info: EntryInfo, for request: DataRequest) -> StoredUse {
-        if watchesBytes, let present = store.memory.part(of: request.cacheKey, { $0.info }),
-            present.stored > info.stored
-        {
+    func use(of info: EntryInfo, for call: Call) -> StoredUse {
+        if watchesBytes, let present = store.memory.part(of: call.key, { $0.info }), present.stored > info.stored {
             return .revalidate
         }
-        return defaults.use(of: info, for: request, at: store.now)
+        return defaults.use(of: info, for: call.request, call, at: store.now)
     }
 
-    func mayKeep(_ info: EntryInfo, for request: DataRequest) -> Bool { store.mayKeep(info, call(request)) }
+    func mayKeep(_ info: EntryInfo, for call: Call) -> Bool { store.mayKeep(info, call) }
 
-    func memoryLifetime(of request: DataRequest, madeOf info: EntryInfo) -> Lifetime {
-        forms.memoryLifetime(call(request), stored: info.storedDate)
+    func memoryLifetime(for call: Call, madeOf info: EntryInfo) -> Lifetime {
+        forms.memoryLifetime(call, stored: info.storedDate)
     }
 
-    /// Creates the right to keep objects made from the bytes of a key. Removals of the bytes revoke it.
+    /// Creates the right to keep objects made from the bytes of a call. Removals of the bytes revoke it.
     /// - Parameters:
     ///   - form: the key of the stored form, whose removals revoke the right as well; `nil` for none.
     ///   - earlier: a right that was claimed before.
     func claim(
-        _ key: CacheKey, of request: DataRequest, _ form: CacheKey? = nil, within earlier: Claim? = nil
+        for call: Call, _ form: CacheKey? = nil, within earlier: Claim? = nil
     ) -> Claim {
-        let url = request.plainKey
+        let (key, url) = (call.key, call.plainKey?.value)
         var claim = earlier ?? store.history.claim(key, of: url)
         if forms !== store { claim = forms.history.claim(key, of: url, within: claim) }
         return form.map { forms.history.claim($0, within: claim) } ?? claim
     }
 
     /// Creates the right to keep an object that the program adds, in place of all before. Newer bytes end it as well.
-    func claim(_ place: CacheKey, replacedOf bytes: CacheKey, for request: DataRequest) -> Claim {
-        let (url, history) = (request.plainKey, store(of: place).history)
-        let outer = place == bytes ? nil : store.history.claim(bytes, isAddition: true)
-        return history.claim(place, of: url, within: outer, isAddition: true, isReplacing: true)
+    func claim(_ place: CacheKey, replacedFor call: Call) -> Claim {
+        let outer = place == call.key ? nil : store.history.claim(call.key, isAddition: true)
+        return store(of: place).history.claim(place, of: call.plainKey?.value, within: outer, isAddition: true, isReplacing: true)
     }
 
     func replace(_ place: CacheKey, by claim: Claim) { store(of: place).history.replace(place, by: claim) }
@@ -89,16 +76,16 @@ package final class ObjectSource: Sendable {
     /// Removes an entry that a claim has replaced.
     func clean(_ place: CacheKey) { store(of: place).clean(place, .all) }
 
-    func peek(_ key: CacheKey, for request: DataRequest, in tiers: CacheTiers = .all) -> StoredData? {
-        store(of: key).find(key, request.headers, for: call(request, key), in: tiers).flatMap {
-            $0.value.info.isChosen(by: request.headers) ? $0.value : nil
+    func peek(_ key: CacheKey, for call: Call, in tiers: CacheTiers = .all) -> StoredData? {
+        let fields = call.request.headers
+        return store(of: key).find(key, fields, for: call, in: tiers).flatMap {
+            $0.value.info.isChosen(by: fields) ? $0.value : nil
         }
     }
 
-    func keepBytes(_ data: Data, _ info: EntryInfo, for request: DataRequest, _ claim: Claim) {
-        let call = call(request)
+    func keepBytes(_ data: Data, _ info: EntryInfo, for call: Call, _ claim: Claim) {
         let kept = StoredData(data: data, info: info.with(info.fields(isShared: call.freshness.isShared)))
-        store.add(kept, for: request.cacheKey, call, onDisk: true, request.durability, claim: claim)
+        store.add(kept, for: call.key, call, onDisk: true, call.request.durability, claim: claim)
     }
 
     // MARK: Stored forms
@@ -108,14 +95,12 @@ package final class ObjectSource: Sendable {
         Lease(key, for: work, in: store(of: key))
     }
 
-    func mayBeShared(_ request: DataRequest) -> Bool { call(request).mayBeShared }
-
     /// Whether the program has removed the bytes, or what was made of them, so recently that other processes may have asked
     /// for them before.
-    func hasRemoved(_ request: DataRequest) -> Bool {
+    func hasRemoved(_ call: Call) -> Bool {
         let limit = engine.options.leases.longestWait
-        return store.hasRemoved(request.cacheKey, of: request.plainKey, within: limit)
-            || forms !== store && forms.hasRemoved(request.cacheKey, of: request.plainKey, within: limit)
+        return store.hasRemoved(call.key, of: call.plainKey?.value, within: limit)
+            || forms !== store && forms.hasRemoved(call.key, of: call.plainKey?.value, within: limit)
     }
 
     /// Whether the program has removed, so recently, what a stored form is made of.
@@ -129,16 +114,8 @@ package final class ObjectSource: Sendable {
         for key in [form, bytes] { store(of: key).removeAgain(key) }
     }
 
-    func sharesFailures(_ request: DataRequest) -> Bool { !request.hasHooks && call(request).sharesFailures }
-
-    /// Whether a form that another process has made while this call waited is for this one as well.
-    func shares(_ info: EntryInfo, with request: DataRequest) -> Bool {
-        let call = call(request)
-        return !call.hasOwnValidation && call.shares(info)
-    }
-
-    func waitsForDisk(_ request: DataRequest) -> Bool {
-        (hasDisk || keepsForms) && request.waitsForDiskWrite && call(request).keepsOnDisk
+    func waitsForDisk(_ call: Call) -> Bool {
+        (hasDisk || keepsForms) && call.request.waitsForDiskWrite && call.keepsOnDisk
     }
 
     /// Finds out whether there is an entry, in the order of urgency.
@@ -149,18 +126,17 @@ package final class ObjectSource: Sendable {
         store.hasEntry(key, place, answer)
     }
 
-    /// Reads a stored form for a request, in the order of urgency, also from the program's own tiers.
+    /// Reads a stored form for a call, in the order of urgency, also from the program's own tiers.
     /// - Parameters:
     ///   - claim: the right to keep objects made from the bytes.
     ///   - answer: is called with the form, and where it was.
     /// - Returns: `nil` if `answer` has been called.
     func read(
-        _ key: CacheKey, for request: DataRequest, _ place: Workers.Place, _ claim: Claim,
+        _ key: CacheKey, for call: Call, _ place: Workers.Place, _ claim: Claim,
         _ answer: @escaping @Sendable (StoredData?, ResponseSource) -> Void
     ) -> Workers.Ticket? {
-        let (store, bytes) = (store, request.cacheKey)
-        let basis = FormBasis(key: bytes, claim: claim) { store.stored(bytes) }
-        return self.store(of: key).read(key, for: call(request, key), place, madeOf: basis, answer)
+        let basis = FormBasis(key: call.key, claim: claim) { [store] in store.stored(call.key) }
+        return store(of: key).read(key, for: call, place, madeOf: basis, answer)
     }
 
     @inline(__always)
@@ -168,23 +144,22 @@ package final class ObjectSource: Sendable {
         forms.object(key, in: memory, for: request)
     }
 
-    func settle(_ key: CacheKey, for request: DataRequest, whenDone: @escaping @Sendable (_ isOnDisk: Bool) -> Void) {
-        let call = call(request, key)
-        store(of: key).settle(key, call, call.mustBeDurable ? .durable : .relaxed, whenDone: whenDone)
+    func settle(_ key: CacheKey, for call: Call, whenDone: @escaping @Sendable (_ isOnDisk: Bool) -> Void) {
+        store(of: key).settle(key, call, whenDone: whenDone)
     }
 
     func isWritten(_ key: CacheKey, for request: DataRequest) -> Bool { store(of: key).isWritten(key, for: request) }
     func has(_ key: CacheKey) -> Bool { store(of: key).contains(key) }
 
     func keep(
-        _ form: Data, for key: CacheKey, madeOf basis: Provenance, _ request: DataRequest, _ claim: Claim?,
+        _ form: Data, for key: CacheKey, madeOf basis: Provenance, _ call: Call, _ claim: Claim?,
         _ sharing: Sharing?, whenWritten: @escaping @Sendable (_ isOnDisk: Bool) -> Void
     ) {
         let info = basis.info
         let own: FieldNames = ["Content-Type", "Content-Length", EntryInfo.digestField]
         var headers = info.fields().removing(own.contains)
         headers.append(EntryInfo.digestField, String(basis.digest, radix: 16))
-        let (store, call) = (store(of: key), call(request, key))
+        let (store, request) = (store(of: key), call.request)
         let value = StoredData(data: form, info: info.with(headers))
         store.add(
             value, for: key, call, onDisk: !request.isForThisProcess, request.durability, claim: claim,
@@ -192,12 +167,11 @@ package final class ObjectSource: Sendable {
         if call.mayBeShared { store.share(value, for: key, call, stored: info.storedDate, claim, sharing) }
     }
 
-    func add(_ data: Data, for request: DataRequest, _ claim: Claim) {
-        let info = EntryInfo(url: request.address, stored: store.now().timeIntervalSince1970)
-        let call = call(request)
-        store(of: call.key).add(
-            StoredData(data: data, info: info), for: call.key, call, onDisk: call.cachePolicy != .memoryOnly,
-            request.durability, claim: claim, isLatest: true)
+    func add(_ form: Data, for key: CacheKey, _ call: Call, _ claim: Claim) {
+        let info = EntryInfo(url: call.request.address, stored: store.now().timeIntervalSince1970)
+        store(of: key).add(
+            StoredData(data: form, info: info), for: key, call, onDisk: call.cachePolicy != .memoryOnly,
+            call.request.durability, claim: claim, isLatest: true)
     }
 
     /// Removes an entry that cannot be used, without revoking the right to keep another.
@@ -219,9 +193,10 @@ package final class Origin: Sendable {
     let key: CacheKey
     /// The key that the caller asked for, if a smaller source has replaced it.
     let alias: CacheKey?
-    let isDecided: Bool
-    package let request: DataRequest
-    let dataKey: CacheKey
+    /// The call for the bytes with the request's own options.
+    let call: Call
+    /// The origins of which a look at the tiers chooses one; `nil` if it is known which source is asked for.
+    private let choice: Choice?
     let policy: DataRequest.CachePolicy
     /// Whether the request waits until its entry is on disk, which an object in memory does not tell.
     let waitsForDisk: Bool
@@ -234,6 +209,11 @@ package final class Origin: Sendable {
     /// Whether the bytes that the tiers have are no good.
     private let isRenewal: Bool
 
+    private struct Choice {
+        let larger: Origin
+        let smaller: Origin
+    }
+
     enum Storing: Comparable {
         case never
         /// After it has been delivered.
@@ -244,40 +224,56 @@ package final class Origin: Sendable {
         case required
     }
 
+    /// Makes the call for the bytes, which asks providers: code of the program.
     /// - Parameters:
+    ///   - dataKey: the key of the request.
     ///   - isDecided: whether it is known which source is asked for.
-    ///   - claim: the right to keep objects made of the newer bytes that `following` brings.
-    package init(
-        _ request: DataRequest, _ policy: DataRequest.CachePolicy, _ source: ObjectSource, prefix: String = "",
-        askedKey: CacheKey? = nil, isDecided: Bool = true, following: (@Sendable () -> DataTask)? = nil,
-        claim: Claim? = nil, isRenewal: Bool = false
+    package convenience init(
+        _ request: DataRequest, _ dataKey: CacheKey, _ policy: DataRequest.CachePolicy, _ source: ObjectSource,
+        prefix: String = "", askedKey: CacheKey? = nil, isDecided: Bool = true
     ) {
-        self.isRenewal = isRenewal
-        dataKey = request.cacheKey
-        key = prefix.isEmpty ? dataKey : CacheKey(verbatim: prefix + dataKey.string)
-        let asked = askedKey ?? dataKey
-        alias = asked == key ? nil : asked
-        self.isDecided = isDecided
-        self.request = request
-        self.policy = policy
-        self.source = source
-        // Asks a provider, which is code of the program's own.
-        waitsForDisk = source.waitsForDisk(request)
-        self.prefix = prefix
-        self.following = following
-        self.claim = claim ?? (following == nil && policy == .ignoreCache ? source.claim(dataKey, of: request) : nil)
+        let call = source.call(request, dataKey)
+        var choice: Choice?
+        if !isDecided {
+            let origin = { (other: Call) in
+                Origin(other, policy, source, prefix: prefix, askedKey: askedKey ?? call.key)
+            }
+            let (larger, smaller) = (request.effective(isThere: true), request.effective(isThere: false))
+            choice = Choice(
+                larger: origin(call.with(larger)), smaller: origin(source.call(smaller, smaller.cacheKey)))
+        }
+        self.init(call, policy, source, prefix: prefix, askedKey: askedKey, choice: choice)
     }
+
+    /// - Parameter claim: the right to keep objects made of the newer bytes that `following` brings.
+    private init(
+        _ call: Call, _ policy: DataRequest.CachePolicy, _ source: ObjectSource, prefix: String, askedKey: CacheKey?,
+        choice: Choice? = nil, following: (@Sendable () -> DataTask)? = nil, claim: Claim? = nil,
+        isRenewal: Bool = false
+    ) {
+        (self.call, self.policy, self.source, self.prefix) = (call, policy, source, prefix)
+        (self.choice, self.following, self.isRenewal) = (choice, following, isRenewal)
+        key = prefix.isEmpty ? call.key : CacheKey(verbatim: prefix + call.key.string)
+        let asked = askedKey ?? call.key
+        alias = asked == key ? nil : asked
+        waitsForDisk = source.waitsForDisk(call)
+        let isAnew = following == nil && policy == .ignoreCache
+        self.claim = claim ?? (isAnew ? source.claim(for: call) : nil)
+    }
+
+    package var request: DataRequest { call.request }
+    package var dataKey: CacheKey { call.key }
+    var isDecided: Bool { choice == nil }
 
     /// The other keys by which calls are found: the key that the caller has asked for, and the key of the URL alone.
     /// Calls that wait for a decision have no work by which they could be found, so their own key is one of these.
-    var aliases: Set<CacheKey> { Set([alias, request.plainKey, isDecided ? nil : key].compactMap(\.self)) }
+    var aliases: Set<CacheKey> { Set([alias, call.plainKey?.value, isDecided ? nil : key].compactMap(\.self)) }
 
     /// Returns the origin that is asked for.
     /// - Parameter isThere: whether the tiers have the bytes of this one.
     func decided(isThere: Bool) -> Origin {
-        Origin(
-            request.effective(isThere: isThere), policy, source, prefix: prefix, askedKey: alias ?? dataKey,
-            following: following)
+        guard let choice else { return self }
+        return isThere ? choice.larger : choice.smaller
     }
 
     /// Returns the origin of objects made from newer bytes: one for all callers, until they are made.
@@ -285,14 +281,15 @@ package final class Origin: Sendable {
     ///   - claim: the right to keep the objects, claimed before.
     ///   - fetch: begins the fetch of the bytes, or returns the one that has begun.
     package func following(_ claim: Claim?, _ fetch: @escaping @Sendable () -> DataTask) -> Origin {
-        Origin(request, policy, source, prefix: prefix, askedKey: alias, following: fetch, claim: claim)
+        Origin(call, policy, source, prefix: prefix, askedKey: alias, following: fetch, claim: claim)
     }
 
     /// The origin that asks the sources, because the bytes that the tiers have are no good.
     /// - Parameter once: whether a failure ends the call, unless the program has a rule of its own.
     func renewed(once: Bool) -> Origin {
-        let request = once && !source.hasOwnRule(request) ? request.with(\.retryPolicy, RetryPolicy.never) : request
-        return Origin(request, policy, source, prefix: prefix, askedKey: alias, isRenewal: true)
+        let endsCall = once && !source.hasOwnRule(request)
+        let call = endsCall ? call.with(request.with(\.retryPolicy, RetryPolicy.never)) : call
+        return Origin(call, policy, source, prefix: prefix, askedKey: alias, isRenewal: true)
     }
 
     var looks: Bool { following == nil && !isAnew }
@@ -303,7 +300,19 @@ package final class Origin: Sendable {
         !waitsForDisk || source.isWritten(step.isStored ? step.key(dataKey) : dataKey, for: request)
     }
 
+    /// Returns the key of the stored form of a step's object, or of one that the program has added.
+    /// - Parameter key: the key of the object in memory.
+    func formKey(_ step: some ObjectStep, _ key: CacheKey, isAdded: Bool = false) -> CacheKey {
+        if prefix.isEmpty { return key }
+        return isAdded ? step.addedKey(dataKey) : step.key(dataKey)
+    }
+
     var looksOnDisk: Bool { looks && source.keepsForms && policy.readsDisk }
+
+    var sharesFailures: Bool { !request.hasHooks && call.sharesFailures }
+
+    /// Whether a form that another process has made while a call waited is for that call as well.
+    func shares(_ info: EntryInfo) -> Bool { !call.hasOwnValidation && call.shares(info) }
 
     var storing: Storing {
         guard source.keepsForms else { return .never }
@@ -324,13 +333,15 @@ package final class Origin: Sendable {
 
 extension Call.Defaults {
     @inline(__always)
-    func use(of info: EntryInfo, for request: DataRequest, at now: () -> Date) -> StoredUse {
+    func use(
+        of info: EntryInfo, for request: DataRequest, _ call: @autoclosure () -> Call, at now: () -> Date
+    ) -> StoredUse {
         let isPlain =
             info.isPlain && request.headers.isEmpty && !request.hasHooks && !(request.freshness ?? freshness).isShared
         if isPlain, info.freshness.until == .infinity { return .fresh }
         let now = now().timeIntervalSince1970
         if isPlain, info.freshness.isFresh(at: now) { return .fresh }
-        let call = Call(request, key: request.cacheKey, defaults: self)
+        let call = call()
         // A validation of the request's own needs the bytes.
         if call.hasOwnValidation { return .revalidate }
         let use = call.use(of: info, at: now)

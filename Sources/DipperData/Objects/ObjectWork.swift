@@ -61,9 +61,11 @@ final class ObjectWork: SharedWork {
     init(_ cache: ObjectCache, _ origin: Origin, _ step: any ObjectStep, keepsBytes: Bool) {
         (self.cache, self.origin, self.step, self.keepsBytes) = (cache, origin, step, keepsBytes)
         key = step.key(origin.key)
-        claim = origin.source.claim(
-            origin.dataKey, of: origin.request, step.isStored ? step.key(origin.dataKey) : nil, within: origin.claim)
+        let form = step.isStored ? origin.formKey(step, key) : nil
+        claim = origin.source.claim(for: origin.call, form, within: origin.claim)
     }
+
+    private var formKey: CacheKey { origin.formKey(step, key) }
 
     var isValid: Bool { !isOutdated && !claim.isRevoked }
     var isCurrent: Bool { !isClosed && isValid }
@@ -156,7 +158,7 @@ extension ObjectWork {
     func release() { if exchange(&isReserved, with: false) { origin.source.release() } }
 
     func fail(_ error: DipperError) {
-        lease?.outcome = LeaseNews(failure: error, isOfURL: origin.source.sharesFailures(origin.request))
+        lease?.outcome = LeaseNews(failure: error, isOfURL: origin.sharesFailures)
         endCalls(.failure(error))
         for child in children { child.fail(error) }
         settle()
@@ -199,14 +201,14 @@ extension ObjectWork {
         lookUpTime = WallClock.coarse()
         let round = round
         lookUp = origin.source.read(
-            step.key(origin.dataKey), for: origin.request, engine.place(wants.highest), claim
+            formKey, for: origin.call, engine.place(wants.highest), claim
         ) { [cache] stored, source in
             let bytes = stored?.data.count ?? 0
             cache.post(counting: bytes) { self.looked(round, stored, source, bytes) }
         }
     }
 
-    private var atHand: MadeObject? { cache.hit(origin, step) ?? cache.added(origin, step, isWhole: true) }
+    private var atHand: MadeObject? { cache.hit(origin, step, key) ?? cache.added(origin, step, isWhole: true) }
 
     private func found(_ object: MadeObject) {
         // The calls wait until the added object is written.
@@ -238,7 +240,7 @@ extension ObjectWork {
             release()
             cache.endIdle(origin.key)
         }
-        let key = step.key(origin.dataKey)
+        let key = formKey
         let before = exchange(&foundBefore, with: stored?.info.stored)
         let isForAll = exchange(&isAnsweredForAll, with: false) && stored?.info.stored != before
         if let object = atHand { return found(object) }
@@ -252,8 +254,8 @@ extension ObjectWork {
             if isAdmitted { descend() }
             return
         }
-        let use = origin.source.use(of: stored.info, for: origin.request)
-        guard use == .fresh || use == .stale || isForAll && origin.source.shares(stored.info, with: origin.request)
+        let use = origin.source.use(of: stored.info, for: origin.call)
+        guard use == .fresh || use == .stale || isForAll && origin.shares(stored.info)
         else {
             earlier = stored
             if isAdmitted { descend() }
@@ -265,7 +267,7 @@ extension ObjectWork {
         }
         enter(.looking)
         let present = self.round
-        origin.source.settle(key, for: origin.request) { [engine] isOnDisk in
+        origin.source.settle(key, for: origin.call) { [engine] isOnDisk in
             engine.post {
                 guard self.round == present else { return }
                 if isOnDisk { self.perform(.form(stored, source)) } else { self.descend() }
@@ -277,7 +279,7 @@ extension ObjectWork {
 
     private var isAdmitted: Bool {
         if lease == nil, origin.storing != .never, origin.isDecided {
-            lease = origin.source.lease(of: step.key(origin.dataKey), for: self)
+            lease = origin.source.lease(of: formKey, for: self)
         }
         return lease?.admits() ?? true
     }
@@ -387,7 +389,7 @@ extension ObjectWork {
         case .form:
             guard !error.isOfRequest else { break }
             // The stored form is bad, or too large for this cache if another has made it, and is made again.
-            if isValid, error.isOfBytes { origin.source.discard(step.key(origin.dataKey)) }
+            if isValid, error.isOfBytes { origin.source.discard(formKey) }
             earlier = nil
             return descend()
         case .bytes:
@@ -415,8 +417,8 @@ extension ObjectWork {
 /// One process makes an object that is stored, and the others read what it has stored.
 extension ObjectWork: LeasedWork {
     var queue: FetchQueue { wants.highest.queue }
-    var mayWaitForOthers: Bool { !origin.source.hasRemoved(origin.request) }
-    var mayBeShared: Bool { origin.source.mayBeShared(origin.request) }
+    var mayWaitForOthers: Bool { !origin.source.hasRemoved(origin.call) }
+    var mayBeShared: Bool { origin.call.mayBeShared }
 
     func admitted() { if stage == .looking || stage == .elsewhere { descend() } }
 
@@ -436,7 +438,7 @@ extension ObjectWork: LeasedWork {
 
     func failedElsewhere(_ error: DipperError) {
         // Another source of this request, or its own rules, may do better.
-        if !error.mayPass, origin.source.sharesFailures(origin.request) { fail(error) } else { descend() }
+        if !error.mayPass, origin.sharesFailures { fail(error) } else { descend() }
     }
 
     func hurry(_ queue: FetchQueue?) {

@@ -8,6 +8,10 @@ final class WriteWork: SharedWork {
     let step: any ObjectStep
     let claim: Claim?
     let keepsBytes: Bool
+    /// The key of the object in memory.
+    let key: CacheKey
+    /// The key of the stored form.
+    let place: CacheKey
     /// Work whose calls wait for the end.
     let makes: [ObjectWork]
     /// Work that looks for the object again after the write.
@@ -26,12 +30,11 @@ final class WriteWork: SharedWork {
         self.sharing = Mutex(sharing)
         (self.cache, self.object, self.origin, self.step, self.claim) = (cache, object, origin, step, claim)
         (self.keepsBytes, self.makes) = (keepsBytes, makes)
+        key = object.isAdded ? step.addedKey(origin.key) : step.key(origin.key)
+        place = origin.formKey(step, key, isAdded: object.isAdded)
     }
 
     nonisolated var isAwaited: Bool { !makes.isEmpty }
-
-    nonisolated var key: CacheKey { object.isAdded ? step.addedKey(origin.key) : step.key(origin.key) }
-    nonisolated var place: CacheKey { object.isAdded ? step.addedKey(origin.dataKey) : step.key(origin.dataKey) }
 
     fileprivate nonisolated func takeSharing() -> Sharing? { sharing.withLock { $0.take() } }
 
@@ -118,7 +121,7 @@ extension WriteWork {
 extension ObjectCache {
     /// - Parameter written: called with whether a stored form that should be on disk is not.
     fileprivate func perform(_ write: WriteWork, written: @escaping @Sendable (_ isLost: Bool) -> Void) {
-        let (object, source, request, key) = (write.object, write.origin.source, write.origin.request, write.place)
+        let (object, source, call, key) = (write.object, write.origin.source, write.origin.call, write.place)
         let sharing = write.takeSharing()
         let mayWrite = { @Sendable in
             object.isAdded ? self.isStaged(object, write.key) : write.claim?.allows(.disk) == true
@@ -129,7 +132,7 @@ extension ObjectCache {
         }
         guard mayWrite() else { return end(true, false) }
         if object.isPresent, !object.isRenewed, source.has(key) { return end(false, true) }
-        guard object.isAdded || source.mayKeep(object.basis.info, for: request) else { return end(false, false) }
+        guard object.isAdded || source.mayKeep(object.basis.info, for: call) else { return end(false, false) }
         do throws(DipperError) {
             // What can be made again holds up nobody's end.
             let isOptional = !object.isAdded && !write.isAwaited
@@ -137,11 +140,11 @@ extension ObjectCache {
             // A removed object must not replace one that was added after the removal.
             guard mayWrite() else { return end(true, false) }
             if object.isAdded, let claim = object.basis.claim {
-                source.add(form, for: request.with(\.key, key), claim)
+                source.add(form, for: key, call, claim)
                 return end(false, false)
             }
             source.keep(
-                form, for: key, madeOf: object.basis, request, write.claim, sharing
+                form, for: key, madeOf: object.basis, call, write.claim, sharing
             ) { isOnDisk in
                 if write.isAwaited { end(!isOnDisk, isOnDisk) } else { write.pending.end(isOnDisk: isOnDisk) }
             }
@@ -152,7 +155,7 @@ extension ObjectCache {
             if !write.keepsBytes, let bytes = object.excerpt, let claim = write.claim,
                 bytes.digest == object.basis.digest
             {
-                source.keepBytes(bytes, object.basis.info, for: request, claim)
+                source.keepBytes(bytes, object.basis.info, for: call, claim)
             }
             end(false, false)
         }
@@ -166,7 +169,7 @@ extension ObjectCache {
         var excerpt = object.excerpt
         // An object that was made of one in memory comes without its bytes, and may need more of them.
         let isWhole = excerpt.map { !write.step.needsBytes || $0.digest == object.basis.digest } ?? false
-        if !isWhole, object.basis.digest != 0, let stored = origin.source.peek(origin.dataKey, for: origin.request),
+        if !isWhole, object.basis.digest != 0, let stored = origin.source.peek(origin.dataKey, for: origin.call),
             stored.data.digest == object.basis.digest
         {
             excerpt = stored.data

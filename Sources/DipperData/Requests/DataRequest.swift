@@ -311,11 +311,12 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
     /// Whether the key leaves out a part of the URL, such as its signature.
     var isKeyedByPart: Bool { keyRule != nil && keyURL?.withoutFragment.utf8.count != url?.withoutFragment.utf8.count }
 
-    /// The key of the URL alone; `nil` if that is the key of the request.
-    var plainKey: CacheKey? {
+    /// Returns the key of the URL alone; `nil` if that is the key of the request.
+    /// - Parameter own: the key of the request.
+    func plainKey(beside own: CacheKey) -> CacheKey? {
         guard let url = keyURL, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
         let plain = CacheKey(url)
-        return plain == cacheKey ? nil : plain
+        return plain == own ? nil : plain
     }
 
     /// Whether the answers belong to a hook without a declared identity, which another process could not recognize.

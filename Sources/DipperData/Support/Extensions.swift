@@ -61,8 +61,10 @@ struct RareTable<Key: Hashable & Sendable, Value: Sendable>: ~Copyable, Sendable
 
     init() {}
 
-    subscript(key: Key) -> Value? {
-        isEmpty.load(ordering: .sequentiallyConsistent) ? nil : table.withLock { $0[key] }
+    subscript(key: @autoclosure () -> Key) -> Value? {
+        if isEmpty.load(ordering: .sequentiallyConsistent) { return nil }
+        let key = key()
+        return table.withLock { $0[key] }
     }
 
     func change<Result: Sendable>(_ body: (inout [Key: Value]) -> Result) -> Result {
