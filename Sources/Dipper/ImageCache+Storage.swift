@@ -140,7 +140,8 @@ extension ImageCache {
         let key = request.data.cacheKey
         return home(of: options).memory.contains(options.inMemory(options.key(key)))
             || files(of: options).source(
-                of: options.fileKey(key), forCompleted: request.data, in: .all, if: mayUse(request, key, options)) != nil
+                of: options.fileKey(key), forCompleted: request.data, in: .all, if: mayUse(request, key, options))
+                != nil
     }
 
     // MARK: Addition and removal

@@ -8,7 +8,7 @@ extension DataCache {
     /// and the tiers do not have the larger one. `nil` if the disk has to be asked first.
     ///
     /// The result has no ``DataRequest/lowDataSource``, so that a later fetch with it asks for the same source.
-    /// - Parameter key: the key of the request. The result has its own.
+    /// - Parameter key: the key of the request; the result comes with its own.
     package func effective(_ request: DataRequest, _ key: CacheKey) -> (request: DataRequest, key: CacheKey)? {
         guard request.hasHooks, request.lowDataSource != nil else { return (request, key) }
         if !engine.network.conditions.isConstrained || store.memory.contains(key) {

@@ -491,7 +491,7 @@ final class DataStore: Sendable {
     /// Returns the time in seconds since 1970 until which a failure is remembered; `nil` if it is not.
     func end(
         ofFailure response: TransferResponse, _ call: Call, sent: HTTPHeaders, requested: TimeInterval,
-        received: TimeInterval, after chain: RedirectChain
+        received: TimeInterval, after chain: RedirectChain, _ control: CacheControl
     ) -> TimeInterval? {
         let (headers, own) = (response.headers, call.failureLifetime.timeInterval)
         let isShared = call.freshness.isShared
@@ -500,12 +500,13 @@ final class DataStore: Sendable {
             return isLasting && own > 0 ? received + own : nil
         }
         guard own > 0,
-            Storing.mayRemember(status: response.status, request: sent, response: headers, isShared: isShared)
+            Storing.mayRemember(
+                status: response.status, request: sent, response: headers, isShared: isShared, control)
         else { return nil }
         // A failure that says nothing is as fresh as a success would be with this default.
         let freshness = Freshness(
             status: 200, headers: headers, requested: requested, received: received, defaultLifetime: own,
-            isShared: isShared)
+            isShared: isShared, control)
         let until = chain.freshness(freshness, defaultLifetime: own, isShared: isShared).until
         return until > received ? min(until, received + max(own, Self.longestFailure)) : nil
     }

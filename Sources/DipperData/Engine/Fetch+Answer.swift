@@ -71,18 +71,21 @@ extension Fetch {
         let (lead, chain, store, fields) = (sources.lead, run.attempt.chain, engine.store, sent(run, for: sources.lead))
         let (ignoresServer, isShared) = (lead.freshness.ignoresServer, lead.freshness.isShared)
         let received = engine.now().timeIntervalSince1970
+        let control = CacheControl(response: response.headers, isShared: isShared)
         guard sources.isFirst, sources.provider == nil, !findings.isPartialKept, !lead.request.isKeyedByPart,
             store.disk == nil ? demand.keepsInMemory : demand.renewsOnDisk,
             chain.mayStore(ignoresServer: ignoresServer, request: fields, isShared: isShared),
             let claim,
             let until = store.end(
-                ofFailure: response, lead, sent: fields, requested: run.requested, received: received, after: chain)
+                ofFailure: response, lead, sent: fields, requested: run.requested, received: received, after: chain,
+                control)
         else { return }
         let info = EntryInfo(
             url: run.attempt.address, asked: lead.request.address(of: lead.key), status: response.status,
             stored: received, freshness: Freshness(generated: received, until: until),
             variant: Variant(vary: chain.vary(with: response.headers), request: run.sent),
-            audience: run.isForAll(response, fields) ? .cache : .client, begun: claim.begun)
+            audience: run.isForAll(response, fields, control.forShared(response.headers)) ? .cache : .client,
+            begun: claim.begun)
         let write = PendingWrite()
         lease?.write = write
         store.keepFailure(info, for: key, claim: claim, whenWritten: write.end)
@@ -161,7 +164,8 @@ extension Fetch {
         if sources.provider != nil { return .cache }
         let (policy, chain, fields) = (call.freshness, run.attempt.chain, sent(run, for: call))
         let (status, headers) = (response.status, response.headers)
-        let isForAll = run.isForAll(response, fields, control)
+        let forShared = control.forShared(headers)
+        let isForAll = run.isForAll(response, fields, forShared)
         if policy.isShared, !isForAll { return .asker }
         let mayStore =
             policy.ignoresServer
@@ -173,7 +177,7 @@ extension Fetch {
         // name the redirects, whose limits for them it must not exceed.
         guard engine.store.tiers != nil, call.mayBeShared, !policy.ignoresServer || headers.varying.isEmpty,
             policy.isShared || !chain.limitsShared,
-            Storing.mayStore(status: status, request: fields, response: headers, isShared: true)
+            Storing.mayStore(status: status, request: fields, response: headers, isShared: true, forShared)
         else { return .cache }
         return .everybody
     }
@@ -303,14 +307,11 @@ extension Run {
     /// Whether a shared cache could keep the answer, and those that led to it.
     /// - Parameters:
     ///   - fields: those of the request, with the credentials that were sent.
-    ///   - control: the directives of the response, if they have been read.
-    fileprivate func isForAll(
-        _ response: TransferResponse, _ fields: HTTPHeaders, _ control: CacheControl? = nil
-    ) -> Bool {
+    ///   - control: the directives of the response, for a shared cache.
+    fileprivate func isForAll(_ response: TransferResponse, _ fields: HTTPHeaders, _ control: CacheControl) -> Bool {
         attempt.chain.mayStore(ignoresServer: false, request: fields, isShared: true)
             && Storing.allows(
-                status: response.status, request: fields, response: response.headers, isShared: true,
-                control?.forShared(response.headers))
+                status: response.status, request: fields, response: response.headers, isShared: true, control)
     }
 }
 

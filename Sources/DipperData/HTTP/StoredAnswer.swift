@@ -119,9 +119,9 @@ enum Storing {
 
     /// Whether a failure may be remembered: a cache may do without a validator where nothing but the status counts.
     static func mayRemember(
-        status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false
+        status: Int, request: HTTPHeaders, response: HTTPHeaders, isShared: Bool = false, _ control: CacheControl? = nil
     ) -> Bool {
-        let control = CacheControl(response: response, isShared: isShared)
+        let control = control ?? CacheControl(response: response, isShared: isShared)
         return status >= 400
             && allows(status: status, request: request, response: response, isShared: isShared, control)
             && (Freshness.heuristicStatuses.contains(status) || Freshness.isExplicit(in: response, control))

@@ -68,7 +68,8 @@ package final class ObjectSource: Sendable {
     /// Creates the right to keep an object that the program adds, in place of all before. Newer bytes end it as well.
     func claim(_ place: CacheKey, replacedFor call: Call) -> Claim {
         let outer = place == call.key ? nil : store.history.claim(call.key, isAddition: true)
-        return store(of: place).history.claim(place, of: call.plainKey?.value, within: outer, isAddition: true, isReplacing: true)
+        return store(of: place).history.claim(
+            place, of: call.plainKey?.value, within: outer, isAddition: true, isReplacing: true)
     }
 
     func replace(_ place: CacheKey, by claim: Claim) { store(of: place).history.replace(place, by: claim) }

@@ -74,10 +74,13 @@ package final class EntryInfo: Sendable {
 
     /// The directives of the answer, which are read once.
     func control(isShared: Bool) -> CacheControl {
-        if let known = knownControl.load()?.value, known.isShared == isShared { return known }
-        let control = CacheControl(response: headers, isShared: isShared)
-        _ = knownControl.storeIfNil(Reference(control))
-        return control
+        guard let known = knownControl.load()?.value else {
+            let control = CacheControl(response: headers, isShared: isShared)
+            _ = knownControl.storeIfNil(Reference(control))
+            return control
+        }
+        if known.isShared == isShared { return known }
+        return isShared ? known.forShared(headers) : CacheControl(response: headers)
     }
 
     /// The header fields of the answer as they are kept.
@@ -101,11 +104,14 @@ package final class EntryInfo: Sendable {
 
     /// The metadata in a tier that others read, in which no entry is fresh for longer than a shared cache may use it.
     var shared: EntryInfo {
+        let control = control(isShared: true)
         let its = Freshness(
             status: status, headers: headers, requested: stored, received: stored, defaultLifetime: .infinity,
-            isShared: true)
+            isShared: true, control)
         let until = min(freshness.until, its.until)
-        return with(fields(isShared: true), freshness: Freshness(generated: freshness.generated, until: until))
+        return with(
+            Storing.fields(of: headers, isShared: true, control),
+            freshness: Freshness(generated: freshness.generated, until: until))
     }
 
     func saysTheSame(as other: EntryInfo) -> Bool {
