@@ -245,10 +245,11 @@ api: deps ## write the public declarations of the libraries into the folder API
 	$(call API)
 	$(call TRAITS_API)
 
-lint: deps ## check the format of the sources, the order of their folders, the summaries, the public declarations, the README's figures, and the tests' time limits
+lint: deps ## check the format of the sources, the order of their folders, what dependants get, the summaries, the public declarations, the README's figures, and the tests' time limits
 	$(call install,python3)
 	$(SWIFT) format lint --strict --recursive --configuration .swift-format $(SOURCES)
 	python3 Tests/Structure/layers.py
+	$(SWIFT) package dump-package | python3 Tests/Structure/dependencies.py
 	python3 Tests/Structure/summaries.py Sources Samples Benchmarks/Sources Benchmarks/GalleryBench Benchmarks/SharingBench Tests
 	python3 Tests/Structure/figures.py README.md Benchmarks/RESULTS.md
 	python3 Tests/Steady/time_limits.py Tests/Behaviour Tests/*Tests Samples/Gallery/Tests/* Samples/ImageServer/Tests/*

@@ -1,9 +1,9 @@
 import Foundation
 import Synchronization
 
-// Each lock is taken alone, but for these: DiskTier.state is held while those of Workers are taken; TaskFeed.state
-// and AnimationPlayer.player, while an `AsyncStream` takes an element, AnimationPlayer.player also while frames are freed;
-// Engine.revalidations while TaskFeed.state is taken.
+// Each lock is taken alone, but for these: DiskTier.state is held while those of Workers and of RemovalHistory are taken;
+// a shard's of memory, while HeldObjects.state is; TaskFeed.state and AnimationPlayer.player, while an `AsyncStream` takes
+// an element, AnimationPlayer.player also while frames are freed; Engine.revalidations while TaskFeed.state is taken.
 
 /// A thread for work that blocks. It continues if it is released.
 package final class JoinableThread: Sendable {
