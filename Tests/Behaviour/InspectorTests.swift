@@ -212,6 +212,20 @@ struct InspectorTests {
         }
     }
 
+    @Test("Only by names that the program gives may the page be opened from another machine")
+    func hostNames() async throws {
+        var options = Inspector.Options()
+        for (given, status) in [([], 421), (["Kiosk.test"], 200)] as [(Set<String>, Int)] {
+            options.hostNames = given
+            try await inspected(options) { _, _, visitor in
+                for (name, status) in [("kiosk.test", status), ("other.test", 421)] {
+                    let line = "GET /\(visitor.token)/ HTTP/1.1\r\nHost: \(name):\(visitor.port)\r\n\r\n"
+                    #expect(try await visitor.ask(line).status == status, "\(given) \(name)")
+                }
+            }
+        }
+    }
+
     @Test("Browsers may leave out the port 80 of the page")
     func names() {
         #expect(InspectorServer.names(["A.test"], 80) == ["a.test", "a.test:80"])
