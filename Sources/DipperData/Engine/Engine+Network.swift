@@ -30,9 +30,7 @@ extension Engine {
     }
 
     var waitingFetches: Int {
-        fetches.all.count { fetch in
-            fetch.knownFindings?.backOff != nil || fetch.knownFindings?.offline != nil || fetch.lease?.isWaiting == true
-        }
+        fetches.all.count(where: \.isWaiting)
     }
 }
 
@@ -70,8 +68,7 @@ extension Engine {
         }
         if let slowest, latest == starts {
             slowest.fetch.findings.yields += 1
-            slowest.run.givesWay = true
-            slowest.run.transfer?.cancel()
+            slowest.run.giveWay()
         }
         watchSlots(of: queue, latest, since: latest == starts ? blocked : now)
     }

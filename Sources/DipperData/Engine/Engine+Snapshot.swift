@@ -20,8 +20,8 @@ extension Fetch {
         switch place {
         case .running: return isOnNetwork ? nil : .request
         case .parked:
-            if let since = knownFindings?.offline?.since { return .network(since: now - since) }
-            guard let due = knownFindings?.backOff?.due else {
+            if let since = knownFindings?.parking.offlineSince { return .network(since: now - since) }
+            guard let due = knownFindings?.parking.due else {
                 return lease?.isWaiting == true ? .elsewhere : .retryRule
             }
             let left = max(.zero, due - now)

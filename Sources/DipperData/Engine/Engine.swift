@@ -251,9 +251,7 @@ final class Engine: LoopClient {
 
     private func fire(_ timer: Timers.Work) {
         switch timer {
-        case .backOff(let fetch):
-            fetch.findings.backOff = nil
-            fetch.wake()
+        case .backOff(let fetch): fetch.backOffElapsed()
         case .pause(let number):
             var actions: [Queues.Action] = []
             queues.pauseElapsed(number, into: &actions)

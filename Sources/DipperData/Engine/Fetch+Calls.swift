@@ -12,21 +12,21 @@ extension Fetch {
     func join(_ waiter: Waiter, _ found: FoundEntry?) {
         take(waiter, found)
         if let run { claimAddress(run, for: [waiter]) }
-        if lookUpState == .missed, !waiter.fetches {
+        if lookUp.hasMissed, !waiter.fetches {
             return end(waiter, .failure(.notCached.about(waiter.call.key)))
         }
         if place == .parked, let failure { waiter.hear(.failure(failure, isFatal: false)) }
         if let spent = knownFindings?.budget.sinceStart(at: engine.time.now()) { armTimeout(of: waiter, spent: spent) }
         settle()
-        if waiter.reads, lookUpState == .notDone { beginLookUp() }
-        if knownFindings?.offline != nil { permissionChanged() }
+        if waiter.reads, lookUp.isDue { beginLookUp() }
+        if isOffline { permissionChanged() }
         reconsiderWait()
         // mutant QueueTests: `if waiter.want.queue == .fast {` => `if waiter.want.queue == .slow {`
         if waiter.want.queue == .fast { endBackOff() }
     }
 
     func enter() {
-        if lookUpState == .notDone, isRead {
+        if lookUp.isDue, isRead {
             engine.queues.look(self)
             beginLookUp()
         } else if !recallFromMemory() {

@@ -65,11 +65,8 @@ extension Fetch {
     private func end(isFinishing: Bool) {
         forgetLookUp()
         isOver = true
-        if let known = knownFindings {
-            if let backOff = exchange(&known.backOff, with: nil) { engine.timers.cancel(backOff.timer) }
-            if let place = exchange(&known.offline, with: nil) { engine.offline.remove(place) }
-            engine.cancelHook(known.hook)
-        }
+        leaveParking()
+        if let hook = knownFindings?.hook { engine.cancelHook(hook) }
         engine.queues.remove(self)
         // mutant Cancelling: `if !isFinishing {` => `if isFinishing {`
         if !isFinishing { run?.transfer?.cancel() }
@@ -84,8 +81,7 @@ extension Fetch {
 
     func throttle(_ isThrottled: Bool) {
         if isThrottled {
-            run?.wasThrottled = true
-            run?.looks = nil
+            run?.noteThrottling()
             findings.budget.hold(at: engine.time.now())
         } else if findings.budget.hasStarted {
             runClock()

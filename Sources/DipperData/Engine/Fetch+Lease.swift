@@ -51,7 +51,7 @@ extension Fetch: LeasedWork {
         forgetFound()
         findings.budget.hold(at: engine.time.now())
         forgetLookUp()
-        (isAnsweredForAll, isAnswerOnDisk) = (isForAll, isOnDisk)
+        lookUp.expectAnswer(isForAll: isForAll, isOnDisk: isOnDisk)
         // The slot stays: otherwise each fetch of the queue would take its lease in turn, long before it can begin.
         if place == .running { return beginLookUp() }
         engine.queues.remove(self)
@@ -90,7 +90,7 @@ extension Fetch: LeasedWork {
     }
 
     func news(since mark: inout Int) -> LeaseNews {
-        if place == .parked, let due = knownFindings?.backOff?.due { return .pausing(due - engine.time.now()) }
+        if place == .parked, let due = knownFindings?.parking.due { return .pausing(due - engine.time.now()) }
         let present = attempts &+ (run?.reception.received ?? 0)
         return exchange(&mark, with: present) == present ? .still : .moving
     }

@@ -2,18 +2,47 @@ import Foundation
 
 /// A look-up in the tiers takes no slot of a queue and waits behind no download.
 extension Fetch {
+    /// The state of a fetch's look-ups: how the last one stands, and what the next one may find.
+    @Loop
+    struct LookUp {
+        fileprivate enum State { case notDone, underWay, missed }
+
+        fileprivate var ticket: Workers.Ticket?
+        /// The number of the present look-up, by which late answers are recognised.
+        fileprivate var number: UInt64 = 0
+        fileprivate var begun = Date.distantPast
+        fileprivate var state = State.notDone
+        /// Whether the next look-up finds the answer that another cache has asked for, also for the calls that wait here.
+        fileprivate var isAnsweredForAll = false
+        /// Whether that answer is in the folder.
+        fileprivate var isAnswerOnDisk = false
+
+        var isDue: Bool { state == .notDone }
+        var isUnderWay: Bool { state == .underWay }
+        var hasMissed: Bool { state == .missed }
+
+        /// - Parameters:
+        ///   - isForAll: whether another cache has asked for the answer, also for the calls that wait here.
+        ///   - isOnDisk: whether the answer is in the folder.
+        mutating func expectAnswer(isForAll: Bool, isOnDisk: Bool) {
+            (isAnsweredForAll, isAnswerOnDisk) = (isForAll, isOnDisk)
+        }
+    }
+
+    var lookUpTime: Date { lookUp.begun }
+
     func beginLookUp() {
-        lookUpState = .underWay
-        lookUpTime = WallClock.coarse()
+        lookUp.state = .underWay
+        lookUp.begun = WallClock.coarse()
         engine.events.looking(self)
         let number = engine.nextNumber()
-        lookUpNumber = number
+        lookUp.number = number
         // The claim comes first: an entry that is removed from now on is not kept. A call keeps the one that it has come
         // with until the first attempt.
         let known = attempts == 0 ? self.claim : nil
         let claim = known.flatMap { $0.isUntouched ? $0 : nil } ?? engine.store.history.claim(key, of: alias)
         if known == nil { take(claim) }
-        lookUp = engine.store.lookUp(
+        lookUp.ticket = engine.store.lookUp(
             sources.lead, readersPlace, wantsRemnant: knownFindings?.partial == nil
         ) { found, remnant, delivered in
             self.engine.post(handsOver: true) { self.lookedUp(number, found, remnant, claim, delivered) }
@@ -24,16 +53,16 @@ extension Fetch {
     var readersPlace: Workers.Place { engine.place(Urgency(queue: queue, level: level)) }
 
     func moveLookUp() {
-        if lookUpState == .underWay { lookUp?.move(to: readersPlace) }
+        if lookUp.isUnderWay { lookUp.ticket?.move(to: readersPlace) }
     }
 
     func forgetLookUp() {
-        if lookUpState == .underWay {
-            lookUp?.cancel()
+        if lookUp.isUnderWay {
+            lookUp.ticket?.cancel()
             engine.events.lookedUp(self, nil)
         }
-        (lookUp, lookUpNumber, isAnsweredForAll) = (nil, 0, false)
-        lookUpState = .notDone
+        (lookUp.ticket, lookUp.number, lookUp.isAnsweredForAll) = (nil, 0, false)
+        lookUp.state = .notDone
     }
 
     /// - Parameters:
@@ -43,10 +72,10 @@ extension Fetch {
         _ number: UInt64, _ found: FoundEntry?, _ remnant: Remnant?, _ claim: Claim,
         _ delivered: @escaping @Sendable () -> Void
     ) {
-        guard lookUpNumber == number else { return delivered() }
-        lookUp = nil
+        guard lookUp.number == number else { return delivered() }
+        lookUp.ticket = nil
         engine.judge(found?.value, for: calls) { verdicts in
-            if self.lookUpNumber == number { self.finishLookUp(found, remnant, claim, verdicts) }
+            if self.lookUp.number == number { self.finishLookUp(found, remnant, claim, verdicts) }
             Afterwards.letGoOn(delivered)
         }
     }
@@ -63,8 +92,8 @@ extension Fetch {
         engine.events.lookedUp(self, found?.source)
         let info = found?.value.info
         let isNew = knownFindings?.foundBefore != info?.stored
-        let mayBeConfirmed = isAnswerOnDisk && info?.variant == nil
-        let isForAll = exchange(&isAnsweredForAll, with: false) && (isNew || mayBeConfirmed)
+        let mayBeConfirmed = lookUp.isAnswerOnDisk && info?.variant == nil
+        let isForAll = exchange(&lookUp.isAnsweredForAll, with: false) && (isNew || mayBeConfirmed)
         let moment = engine.now().timeIntervalSince1970
         var hit = found
         if let found, !isForAll,
@@ -103,7 +132,7 @@ extension Fetch {
                 isWantedAnew = true
             }
         }
-        lookUpState = hit != nil && !isWantedAnew ? .notDone : .missed
+        lookUp.state = hit != nil && !isWantedAnew ? .notDone : .missed
         settle()
         guard !isOver, !recall(remnant?.failure) else { return }
         switch place {

@@ -1,12 +1,28 @@
 import Foundation
 
+/// The wait of a fetch for the network, or for its next attempt.
+@Loop
+struct Parking {
+    /// The timer of the present back-off, and when it ends.
+    fileprivate var backOff: (timer: Engine.TimerID, due: Duration)?
+    /// The place among those that wait for the network; `nil` if the fetch does not.
+    fileprivate var offline: OfflineFetches.Place?
+    /// Whether the calls hear of the next attempt, because they have heard of the failure before.
+    fileprivate var isRetry = false
+
+    /// The end of the present back-off.
+    var due: Duration? { backOff?.due }
+    /// The beginning of the present wait for the network.
+    var offlineSince: Duration? { offline?.since }
+}
+
 /// A fetch that waits for the network, or for its next attempt, in no slot of a queue.
 extension Fetch {
     /// Takes the slot of a fetch until its next attempt. Its partial body stays in memory if there is room.
     /// - Parameter delay: `nil` to wait for the network.
     func park(for delay: Duration?, isSilent: Bool = false) {
         leaveSlot()
-        findings.isRetry = !isSilent
+        findings.parking.isRetry = !isSilent
         if !isSilent, let failure {
             for waiter in waiters { waiter.hear(.failure(failure, isFatal: false)) }
         }
@@ -17,7 +33,7 @@ extension Fetch {
         // Another cache may have a way to the host.
         endLease()
         let hop = destination.map(transport.firstHop) ?? ""
-        findings.offline = engine.offline.add(self, waitingFor: hop, since: engine.time.now())
+        findings.parking.offline = engine.offline.add(self, waitingFor: hop, since: engine.time.now())
     }
 
     func leaveSlot() {
@@ -30,26 +46,57 @@ extension Fetch {
     private func backOff(for delay: Duration) {
         // Clocks trap if a sum does not fit.
         let due = engine.time.now() + min(delay, .seconds(1_000_000_000))
-        findings.backOff = (engine.timers.add(at: due, .backOff(self)), due)
+        findings.parking.backOff = (engine.timers.add(at: due, .backOff(self)), due)
+    }
+
+    func backOffElapsed() {
+        findings.parking.backOff = nil
+        wake()
     }
 
     func endBackOff() {
-        if place == .parked, findings.backOff != nil { wake() }
+        if place == .parked, findings.parking.backOff != nil { wake() }
     }
 
     func wake() {
-        if let backOff = exchange(&findings.backOff, with: nil) { engine.timers.cancel(backOff.timer) }
+        cancelBackOff()
         engine.queues.remove(self)
         findings.budget.hold(at: engine.time.now())
         enqueue()
     }
 
+    /// Ends the wait of a fetch that ends.
+    func leaveParking() {
+        guard knownFindings != nil else { return }
+        cancelBackOff()
+        leaveOffline()
+    }
+
+    private func cancelBackOff() {
+        if let backOff = exchange(&findings.parking.backOff, with: nil) { engine.timers.cancel(backOff.timer) }
+    }
+
+    private func leaveOffline() {
+        if let place = exchange(&findings.parking.offline, with: nil) { engine.offline.remove(place) }
+    }
+
+    /// Tells the calls that a new attempt begins after the failure of which they have heard.
+    func tellRetry() {
+        guard exchange(&findings.parking.isRetry, with: false), let failure else { return }
+        for waiter in waiters { waiter.hear(.retry(after: failure)) }
+    }
+
+    /// Whether the fetch waits for the network, for its next attempt, or for another process.
+    var isWaiting: Bool { isOffline || knownFindings?.parking.backOff != nil || lease?.isWaiting == true }
+
     // MARK: Network
+
+    var isOffline: Bool { knownFindings?.parking.offline != nil }
 
     /// The queue of the fetch, or the calls that share it, may decide otherwise about the network.
     func permissionChanged() {
         guard canReach else { return watchUnreachable() }
-        if knownFindings?.offline != nil { wake(after: .zero) }
+        if isOffline { wake(after: .zero) }
     }
 
     /// Whether the queue of a fetch, and one of its calls, may use the network in its present conditions.
@@ -66,7 +113,7 @@ extension Fetch {
 
     func wake(after delay: Duration) {
         runClock()
-        if let place = exchange(&findings.offline, with: nil) { engine.offline.remove(place) }
+        leaveOffline()
         backOff(for: delay)
     }
 
@@ -74,19 +121,13 @@ extension Fetch {
     /// network. Bytes that still arrive show that the routes do not tell the whole truth.
     func watchUnreachable(since seen: (number: UInt64, received: Int)? = nil) {
         guard let run, !isOver else { return }
-        if !mayUseNetwork, let transfer = run.transfer {
-            run.isLost = true
-            return transfer.cancel()
-        }
+        if !mayUseNetwork, run.transfer != nil { return run.lose() }
         // One look at a time, however often the network changes.
         if seen.map({ $0.number != run.number }) ?? (run.watched == run.number) { return }
         run.watched = 0
         guard !canReach else { return }
         let received = run.reception.received
-        if let seen, received == seen.received, let transfer = run.transfer {
-            run.isLost = true
-            return transfer.cancel()
-        }
+        if let seen, received == seen.received, run.transfer != nil { return run.lose() }
         run.watched = run.number
         engine.timers.add(
             at: engine.time.now() + engine.options.lostNetworkGrace, .grace(self, run.number, received: received))

@@ -3,8 +3,6 @@ import Synchronization
 
 /// The fetch of a key: wanted by several calls, and made once.
 final class Fetch: QueueEntry {
-    enum LookUpState { case notDone, underWay, missed }
-
     struct Reports: OptionSet {
         let rawValue: UInt8
 
@@ -23,25 +21,17 @@ final class Fetch: QueueEntry {
     var sources: FetchSources
     private(set) var knownFindings: Findings?
     private(set) var claim: Claim?
-    var lookUp: Workers.Ticket?
-    /// The number of the present look-up, by which late answers are recognised.
-    var lookUpNumber: UInt64 = 0
     var run: Run?
     var lease: Lease?
-    var lookUpTime = Date.distantPast
-    var lookUpState = LookUpState.notDone
+    var lookUp = LookUp()
     var wanted: Reports = [] {
         didSet { run?.reception.setWanted(!wanted.isEmpty) }
     }
     var isOver = false
     /// Whether the fetch is for one call, because the answer to another one for the key was for that alone.
-    var isAlone = false
+    let isAlone: Bool
     /// Whether an urgent call of another cache waits.
     var isHurried = false
-    /// Whether the next look-up finds the answer that another cache has asked for, also for the calls that wait here.
-    var isAnsweredForAll = false
-    /// Whether that answer is in the folder.
-    var isAnswerOnDisk = false
 
     override var isLocal: Bool { sources.isLocal }
     override var host: String { sources.lead.request.url.map(URLText.host) ?? "" }
@@ -50,8 +40,8 @@ final class Fetch: QueueEntry {
     /// The key of the URL alone that the first call asked for, if the fetch has another one.
     var alias: CacheKey? { knownAlias?.value }
 
-    init(_ call: Call, _ want: Urgency, in engine: Engine) {
-        self.engine = engine
+    init(_ call: Call, _ want: Urgency, isAlone: Bool, in engine: Engine) {
+        (self.engine, self.isAlone) = (engine, isAlone)
         key = call.key
         knownAlias = call.plainKey
         sources = FetchSources(call)
@@ -144,8 +134,8 @@ final class Fetch: QueueEntry {
     /// Whether a call may join: nothing has been removed, or the fetch waits and will look again.
     var isCurrent: Bool {
         if claim?.isOutdated != true { return true }
-        // mutant Removal: `.underWay { return` => `.underWay, isOver { return`
-        if lookUpState == .underWay { return false }
+        // mutant Removal: `isUnderWay { return` => `isUnderWay, isOver { return`
+        if lookUp.isUnderWay { return false }
         return place == .parked || place == .queued || !isOnNetwork && claim?.isDropped == true
     }
 
@@ -217,71 +207,6 @@ final class Fetch: QueueEntry {
         guard let reception = run?.reception else { return nil }
         let (received, expected) = (reception.received, reception.expected)
         return received > 0 ? TaskProgress(received: received, expected: expected < 0 ? nil : expected) : nil
-    }
-}
-
-/// An attempt under way: its requests, and the transfer of the present one.
-@Loop
-final class Run {
-    var attempt: Attempt
-    var transfer: (any Transfer)?
-    var reception = Reception()
-    /// The number by which the events of the transfer find the fetch; zero after its end.
-    var number: UInt64 = 0
-    let inherited: Int
-    /// The origin of the body that the present transfer brings.
-    var origin = BodyOrigin()
-    /// The bytes of the partial body that the present transfer does not continue.
-    var unusedPartialBytes = 0
-    var wasThrottled: Bool
-    /// The number of the transfer that is watched because there is no way to its host; zero for none.
-    var watched: UInt64 = 0
-    /// The first and the latest look at the transfer while others waited for its slot, and the bytes at the latest.
-    var looks: (first: Duration, last: Duration, received: Int)?
-    /// Whether the transfer gives its slot to others.
-    var givesWay = false
-    /// Whether the present transfer was broken off after a part of its body.
-    var hasBroughtBytes = false
-    /// Whether the transfer was given up because there is no way to its host.
-    var isLost = false
-    /// The caller's header fields, as the hooks have changed them in the last request. `Vary` is judged by them.
-    var sent: HTTPHeaders
-    /// Whether a request of the attempt had credentials, which may have decided the answer.
-    var hadCredentials = false
-    /// In seconds since 1970.
-    var requested: TimeInterval = 0
-    var joined: JoinedBody?
-    var progressPace = Pacing()
-    var bytesPace = Pacing()
-    /// Whether waiters have been told that a long body arrives.
-    var isLong = false
-
-    init(_ attempt: Attempt, inherited: Int, wasThrottled: Bool, sent: HTTPHeaders) {
-        (self.attempt, self.inherited, self.wasThrottled, self.sent) = (attempt, inherited, wasThrottled, sent)
-    }
-}
-
-/// The bytes that a transfer has brought so far. Its thread writes them without telling the engine of each piece.
-final class Reception: Sendable {
-    private let bytes = Atomic<Int>(0)
-    private let length = Atomic<Int>(-1)
-    private let wants = Atomic(false)
-    private let told = Atomic<Int>(0)
-
-    var received: Int { bytes.load(ordering: .relaxed) }
-    var expected: Int { length.load(ordering: .relaxed) }
-
-    /// Tells the engine of each piece from now on, or only when much has come.
-    func setWanted(_ isWanted: Bool) { wants.store(isWanted, ordering: .relaxed) }
-
-    func take(_ received: Int, _ expected: Int?, step: Int) -> Bool {
-        length.store(expected ?? -1, ordering: .relaxed)
-        bytes.store(received, ordering: .relaxed)
-        let before = told.load(ordering: .relaxed)
-        let begins = before == 0 && received > 0 && expected ?? 0 >= Fetch.longBody
-        guard wants.load(ordering: .relaxed) || begins || received - before >= step else { return false }
-        told.store(received, ordering: .relaxed)
-        return true
     }
 }
 

@@ -78,14 +78,13 @@ extension Engine {
     /// - Parameter budget: the time that the call has spent on another fetch.
     func enroll(_ waiter: Waiter, spent budget: Stopwatch) {
         let fetch = begin(waiter.call, waiter.want, isJoined: false)
-        fetch.isAlone = true
         fetch.findings.budget = budget
         fetch.take(waiter, nil)
         fetch.enter()
     }
 
     private func begin(_ call: Call, _ want: Urgency, isJoined: Bool) -> Fetch {
-        let fetch = Fetch(call, want, in: self)
+        let fetch = Fetch(call, want, isAlone: !isJoined, in: self)
         events.tell(fetch, .fetchBegan(fetch.queue))
         fetches.add(fetch, isJoined: isJoined)
         return fetch

@@ -21,7 +21,6 @@ final class Findings {
     private(set) var longestDropped = 0
 
     var attempts = 0
-    var isRetry = false
     var failure: DipperError?
     /// Runs from the first attempt on, but while the fetch is held back or has no network.
     var budget = Stopwatch()
@@ -30,12 +29,9 @@ final class Findings {
     var yields = 0
     /// The bytes that count towards the budget of all transfers.
     var held = 0
-    /// The timer of the present back-off, and when it ends.
-    var backOff: (timer: Engine.TimerID, due: Duration)?
     /// The number of the latest hook that may wait; zero for none.
     var hook: UInt64 = 0
-    /// The place among those that wait for the network; `nil` if the fetch does not.
-    var offline: OfflineFetches.Place?
+    var parking = Parking()
 
     func find(_ found: FoundEntry) {
         if self.found == nil { self.found = found }

@@ -311,8 +311,7 @@ public struct DataRequest: Sendable, Hashable, RedactedStringConvertible {
     /// Whether the key leaves out a part of the URL, such as its signature.
     var isKeyedByPart: Bool { keyRule != nil && keyURL?.withoutFragment.utf8.count != url?.withoutFragment.utf8.count }
 
-    /// Returns the key of the URL alone; `nil` if that is the key of the request.
-    /// - Parameter own: the key of the request.
+    /// Returns the key of the URL alone; `nil` if that is the request's `own` key.
     func plainKey(beside own: CacheKey) -> CacheKey? {
         guard let url = keyURL, key != nil || !headers.isEmpty || box?.mark != nil else { return nil }
         let plain = CacheKey(url)
