@@ -220,7 +220,8 @@ struct InspectorTests {
             try await inspected(options) { _, _, visitor in
                 for (name, status) in [("kiosk.test", status), ("other.test", 421)] {
                     let line = "GET /\(visitor.token)/ HTTP/1.1\r\nHost: \(name):\(visitor.port)\r\n\r\n"
-                    #expect(try await visitor.ask(line).status == status, "\(given) \(name)")
+                    let reply = try await visitor.ask(line)
+                    #expect(reply.status == status, "\(given) \(name)")
                 }
             }
         }
