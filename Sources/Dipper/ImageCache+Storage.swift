@@ -91,7 +91,7 @@ extension ImageCache {
 
     /// Returns whether the cache has a picture, or the bytes to make it from, in all tiers or in some of them. Decodes
     /// nothing and does not count as a use. Bytes count until the cache has found that they are no picture. See
-    /// ``hasProcessedImage(for:)``.
+    /// ``hasProcessedImage(for:)-(ImageRequestConvertible)``.
     ///
     /// The cache looks into the index on disk on the calling thread, unless memory has the picture or `tiers` is
     /// `.memory`.
@@ -123,26 +123,29 @@ extension ImageCache {
         {
             return .memory
         }
-        let mayUse = mayUse(request, key, options)
+        let mayUse = mayUse(key, options)
         return files(of: options).source(of: options.fileKey(key), forCompleted: request.data, in: tiers, if: mayUse)
             ?? originals(of: options).source(of: key, forCompleted: request.data, in: tiers, if: mayUse)
     }
 
-    func mayUse(_ request: ImageRequest, _ key: CacheKey, _ options: ResolvedOptions) -> (EntryInfo) -> Bool {
-        let (objects, origin, step) = (home(of: options).objects, origin(of: request, key, options), step(options))
-        return { objects.mayUse($0, for: origin, step) }
+    /// - Parameter key: the key of the bytes.
+    func mayUse(_ key: CacheKey, _ options: ResolvedOptions) -> (EntryInfo) -> Bool {
+        let (objects, key, step) = (home(of: options).objects, options.inMemory(key), step(options))
+        return { objects.mayUse($0, for: key, step) }
     }
 
     /// Returns whether the cache has the picture of a request with its processors applied.
     /// ``hasImage(for:in:)-(ImageRequestConvertible,_)`` also counts the original. Reads the index on the calling thread.
+    @_disfavoredOverload
     public func hasProcessedImage(for source: some ImageRequestConvertible) -> Bool {
         let (request, options) = completed(source.imageRequest)
         let key = request.data.cacheKey
         return home(of: options).memory.contains(options.inMemory(options.key(key)))
             || files(of: options).source(
-                of: options.fileKey(key), forCompleted: request.data, in: .all, if: mayUse(request, key, options))
-                != nil
+                of: options.fileKey(key), forCompleted: request.data, in: .all, if: mayUse(key, options)) != nil
     }
+    /// Returns whether the cache has the picture of a key; see ``hasProcessedImage(for:)-(ImageRequestConvertible)``.
+    public func hasProcessedImage(for key: CacheKey) -> Bool { hasProcessedImage(for: ImageRequest(key)) }
 
     // MARK: Addition and removal
 
@@ -232,7 +235,7 @@ extension ImageCache {
     @_disfavoredOverload
     public func removeImage(for source: some ImageRequestConvertible, from tiers: CacheTiers = .all) {
         let (request, options) = completed(source.imageRequest)
-        let address = source.isURL ? request.data.address : nil
+        let address = source.isURL && !request.data.address.isEmpty ? request.data.address : nil
         let (key, objects) = (request.data.cacheKey, home(of: options).objects)
         let forget = { (tiers: CacheTiers) in
             objects.remove(options.inMemory(key), from: tiers)
@@ -377,10 +380,13 @@ extension ImageCache {
     /// If the request has processors, this is the file of the processed picture. Small entries have no file of their
     /// own, and the files of compressed or encoded entries are not returned. The file belongs to the cache and must not
     /// be changed. Reads the index on the calling thread. See `DataCache.file(for:)`.
+    @_disfavoredOverload
     public func file(for source: some ImageRequestConvertible) -> URL? {
         let (request, options) = completed(source.imageRequest)
         return files(of: options).file(for: options.fileKey(request.data.cacheKey))
     }
+    /// Returns the file on disk with the bytes of a key's picture; see ``file(for:)-(ImageRequestConvertible)``.
+    public func file(for key: CacheKey) -> URL? { file(for: ImageRequest(key)) }
 
     /// Returns when the disk has carried out all earlier changes.
     ///

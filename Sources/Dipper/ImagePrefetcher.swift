@@ -131,6 +131,6 @@ extension ImageCache {
             return true
         }
         return !keepsPrefetched(request, keepsInMemory)
-            && files(of: options).answers(request.data, under: options.fileKey(key), if: mayUse(request, key, options))
+            && files(of: options).answers(request.data, under: options.fileKey(key), if: mayUse(key, options))
     }
 }

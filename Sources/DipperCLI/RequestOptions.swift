@@ -166,7 +166,7 @@ extension DataCache {
     func connectShared() async {
         #if Redis
             for case let tier as RedisTier in configuration.tiers {
-                do throws(DipperError) { try await tier.connect() } catch { warn("\(tier.name): \(error)") }
+                do { try await tier.connect() } catch { warn("\(tier.name): \(error)") }
             }
         #endif
     }

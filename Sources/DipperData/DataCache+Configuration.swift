@@ -138,7 +138,9 @@ extension DataCache {
         /// }
         /// ```
         public var completeRequest: (@Sendable (inout DataRequest) -> Void)?
-        /// The queue on which closures run; `nil` for a serial queue of the cache's own.
+        /// The queue on which closures run; `nil` for a serial queue of the cache's own. An `ImageBinding` without a queue
+        /// calls its display on a queue that is set here if it is a ``CallbackQueue/custom(_:)``, which must then be the
+        /// displays' loop: serial, and on their thread.
         public var callbackQueue: CallbackQueue?
         /// The shortest time between two reports of a task's progress.
         public var progressInterval = Duration.milliseconds(100)
@@ -210,8 +212,9 @@ extension DataCache {
         /// `category` in the metadata.
         ///
         /// The default logs warnings and errors where swift-log has the program's logs: on standard error, unless
-        /// `LoggingSystem.bootstrap` says otherwise. `logger.logLevel = .info` also logs each failed request, `.debug`
-        /// each request; `Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }` logs nothing.
+        /// `LoggingSystem.bootstrap` says otherwise before the configuration is made. `logger.logLevel = .info` also logs
+        /// each failed request, `.debug` each request; `Logger(label: "dipper") { _ in SwiftLogNoOpLogHandler() }` logs
+        /// nothing.
         public var logger = Logger.warnings
         /// The rule that removes secrets from keys and errors in the log.
         public var redaction = Redaction.standard

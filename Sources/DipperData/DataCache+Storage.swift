@@ -215,13 +215,15 @@ extension DataCache {
     }
 
     package func removeAll(of address: String, from tiers: CacheTiers = .all) {
+        // What the program has added under a key is of no URL.
+        if address.isEmpty { return }
         store.removeAll(of: address, from: tiers)
         values.load()?.removeAll(of: address, from: tiers)
     }
 
     /// Removes the entries that a request which changes a resource has made out of date (RFC 9111, section 4.4): all
-    /// entries of its URL (``removeData(for:from:)-(DataRequestConvertible,_)``), and of `Location` and `Content-Location` in the same
-    /// origin.
+    /// entries of its URL (``removeData(for:from:)-(DataRequestConvertible,_)``), and of `Location` and `Content-Location`
+    /// in the same origin.
     ///
     /// Call this method in programs that send such requests themselves, and only after an answer that is no error.
     public func invalidate(_ url: URL, after headers: HTTPHeaders = [:]) {

@@ -52,6 +52,7 @@ public final class DataCache: Sendable {
     let values = AtomicLazyReference<ObjectCache>()
     let valueSource: ObjectSource
     private let followsPressure: ChangeObservation
+    let hasToldOfOutstanding = Atomic(false)
     let hasToldOfThread = Atomic(false)
     let hasAskedMainQueue = Atomic(false)
     let hasAskedCustomQueue = Atomic(false)

@@ -56,7 +56,7 @@ extension DataCache {
         guard let asked else { return 4 }
         runOnReader { [self] in
             let limit = slowQueue.maxConcurrent
-            guard asked > limit else { return }
+            guard asked > limit, !hasToldOfOutstanding.exchange(true, ordering: .relaxed) else { return }
             configuration.logger.category("queues").warning(
                 "slowQueue fetches less at a time than a prefetcher may call for",
                 metadata: ["maxConcurrent": "\(limit)", "maxOutstanding": "\(asked)"])

@@ -90,7 +90,8 @@
         /// ```swift
         /// do { try await tier.connect() } catch { logger.warning("\(tier.name): \(error)") }
         /// ```
-        /// - Throws: a `DipperError`, the first failure, about a second after the beginning at the latest for each address of a server.
+        /// - Throws: the first failure, a `DipperError`, about a second after the beginning at the latest for each address of
+        ///   a server.
         public func connect() async throws {
             let failure = await withTaskGroup(of: DipperError?.self) { group in
                 for server in servers {

@@ -303,7 +303,7 @@ struct DataPrefetcherTests {
         #expect(prefetcher.progress.total == 1)
     }
 
-    @Test("the log says that slowQueue fetches less at a time than a prefetcher was told to call for")
+    @Test("the log says once that slowQueue fetches less at a time than a prefetcher was told to call for")
     func outstanding() async throws {
         let lines = Box<[String]>([])
         let test = TestCache {
@@ -311,10 +311,10 @@ struct DataPrefetcherTests {
             $0.logger.logLevel = .warning
             $0.slowQueue.maxConcurrent = 2
         }
-        for count in [nil, 2, 8] { _ = DataPrefetcher(test.cache, urls: [], maxOutstanding: count) }
+        for count in [nil, 2, 8, 9] { _ = DataPrefetcher(test.cache, urls: [], maxOutstanding: count) }
         try await lines.wait { !$0.isEmpty }
         await test.cache.shutdown()
-        #expect(lines.value.count == 1 && lines.value[0].contains("8"), "\(lines.value)")
+        #expect(lines.value.count == 1 && (lines.value[0].contains("8") || lines.value[0].contains("9")), "\(lines.value)")
     }
 
     @Test("starts, pauses, additions and a stop from many threads: every request is told of once", arguments: 0..<4)

@@ -101,14 +101,36 @@ struct FirstLinesTests {
         for request in [DataRequest(url("a")), german] { try cache.data.addData(bytes, for: request) }
         cache.data.removeData(for: Feed(dataRequest: german))
         #expect(cache.data.hasData(for: text) && !cache.data.hasData(for: german))
-        try cache.addImage(Image.sample(200, 100), for: url("b"))
+        try cache.addImage(picture, bytes: bytes, for: url("b"))
+        try cache.addImage(picture, bytes: bytes, for: "cover of album 17")
         await cache.synchronize()
-        #expect(cache.hasProcessedImage(for: url("b")) && cache.hasProcessedImage(for: url("b").absoluteString))
-        #expect(!cache.hasProcessedImage(for: Cover(imageRequest: ImageRequest(url("c")))))
-        let file = cache.file(for: url("b"))
+        for _ in 0..<2 {
+            #expect(cache.hasProcessedImage(for: url("b")) && cache.hasProcessedImage(for: url("b").absoluteString))
+            #expect(cache.hasProcessedImage(for: "cover of album 17") && !cache.hasProcessedImage(for: "album"))
+            #expect(!cache.hasProcessedImage(for: Cover(imageRequest: ImageRequest(url("c")))))
+            cache.clearMemory()
+        }
+        let file = try #require(cache.file(for: url("b")))
+        #expect(try Data(contentsOf: file) == bytes && cache.file(for: url("c")) == nil)
         #expect(file == cache.file(for: Cover(imageRequest: ImageRequest(url("b")))))
-        let key = cache.imageKey(for: url("b"))
-        #expect(file == cache.data.file(for: key))
+        #expect(try Data(contentsOf: #require(cache.file(for: "cover of album 17"))) == bytes)
+    }
+
+    @Test("text that is no URL removes nothing of what the program has added under a key")
+    func noURL() async throws {
+        let test = TestImageCache(folder: TemporaryFolder())
+        let cache = test.cache
+        try cache.data.addData(Data("settings".utf8), for: "settings")
+        try cache.addImage(picture, for: "cover")
+        await cache.synchronize()
+        for text in ["", " "] {
+            cache.data.removeData(for: text as String)
+            cache.removeImage(for: text as String)
+        }
+        cache.clearMemory()
+        cache.data.clearMemory()
+        #expect(cache.data.readData(for: "settings") == Data("settings".utf8))
+        #expect(cache.readImage(for: "cover")?.size == picture.size)
     }
 
     @Test("warnings and errors are logged where the program's logs go, and nothing else, unless the program says so")

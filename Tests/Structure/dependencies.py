@@ -15,8 +15,10 @@ MORE = {"DipperTracing": {"swift-distributed-tracing"}}
 
 def packages(name, targets, seen):
     """The packages that a target depends on, itself or by another target."""
-    if name not in targets or name in seen:
+    if name in seen:
         return set()
+    if name not in targets:
+        return {name}
     seen.add(name)
     found = set()
     for dependency in targets[name]["dependencies"]:

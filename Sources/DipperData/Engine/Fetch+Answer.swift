@@ -71,11 +71,11 @@ extension Fetch {
         let (lead, chain, store, fields) = (sources.lead, run.attempt.chain, engine.store, sent(run, for: sources.lead))
         let (ignoresServer, isShared) = (lead.freshness.ignoresServer, lead.freshness.isShared)
         let received = engine.now().timeIntervalSince1970
-        let control = CacheControl(response: response.headers, isShared: isShared)
         guard sources.isFirst, sources.provider == nil, !findings.isPartialKept, !lead.request.isKeyedByPart,
             store.disk == nil ? demand.keepsInMemory : demand.renewsOnDisk,
             chain.mayStore(ignoresServer: ignoresServer, request: fields, isShared: isShared),
             let claim,
+            case let control = CacheControl(response: response.headers, isShared: isShared),
             let until = store.end(
                 ofFailure: response, lead, sent: fields, requested: run.requested, received: received, after: chain,
                 control)

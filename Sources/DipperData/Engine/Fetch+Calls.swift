@@ -19,7 +19,7 @@ extension Fetch {
         if let spent = knownFindings?.budget.sinceStart(at: engine.time.now()) { armTimeout(of: waiter, spent: spent) }
         settle()
         if waiter.reads, lookUp.isDue { beginLookUp() }
-        if isOffline { permissionChanged() }
+        if waitsForNetwork { permissionChanged() }
         reconsiderWait()
         // mutant QueueTests: `if waiter.want.queue == .fast {` => `if waiter.want.queue == .slow {`
         if waiter.want.queue == .fast { endBackOff() }

@@ -87,16 +87,16 @@ extension Fetch {
     }
 
     /// Whether the fetch waits for the network, for its next attempt, or for another process.
-    var isWaiting: Bool { isOffline || knownFindings?.parking.backOff != nil || lease?.isWaiting == true }
+    var isWaiting: Bool { waitsForNetwork || knownFindings?.parking.backOff != nil || lease?.isWaiting == true }
 
     // MARK: Network
 
-    var isOffline: Bool { knownFindings?.parking.offline != nil }
+    var waitsForNetwork: Bool { knownFindings?.parking.offline != nil }
 
     /// The queue of the fetch, or the calls that share it, may decide otherwise about the network.
     func permissionChanged() {
         guard canReach else { return watchUnreachable() }
-        if isOffline { wake(after: .zero) }
+        if waitsForNetwork { wake(after: .zero) }
     }
 
     /// Whether the queue of a fetch, and one of its calls, may use the network in its present conditions.

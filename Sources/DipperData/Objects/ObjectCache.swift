@@ -242,8 +242,9 @@ package final class ObjectCache: Sendable {
     }
 
     /// Returns whether an entry may serve to make an object: nothing has shown that this is impossible.
-    package func mayUse(_ info: EntryInfo, for origin: Origin, _ step: any ObjectStep) -> Bool {
-        misfits[origin.key, step.kind]?.info.stored != info.stored
+    /// - Parameter key: the key of what is made from the bytes alone.
+    package func mayUse(_ info: EntryInfo, for key: CacheKey, _ step: any ObjectStep) -> Bool {
+        misfits[key, step.kind]?.info.stored != info.stored
     }
 
     // MARK: Keeping

@@ -17,7 +17,8 @@ public protocol DataProvider: Sendable {
     var cacheKey: CacheKey { get }
     /// Whether the bytes are at hand without a download. Such a provider waits for no download, and no prefetch waits
     /// for it: up to four are asked at a time, the fourth only for an urgent call. The cache keeps its bytes on disk
-    /// only if the request says so. The property is read on the thread that makes a request or a call.
+    /// only if the request says so. The property is read, more than once, where a request or a call is made or the cache is
+    /// looked into: never on its loop, but also on its threads that read the disk. So it must return at once.
     var isLocal: Bool { get }
     /// Returns the bytes. Runs on Swift's cooperative threads, so it must not block. An error other than
     /// ``DipperError`` counts as ``DipperError/unreadable``, a `CancellationError` as ``DipperError/cancelled``.

@@ -31,7 +31,7 @@ struct ImageServer: Sendable {
     func run(until signals: [UnixSignal], listening: @escaping @Sendable (String) -> Void) async throws {
         if let tier {
             // The server works without it, and finds it when it comes back.
-            do throws(DipperError) { try await tier.connect() } catch { logger.warning("\(tier.name): \(error)") }
+            do { try await tier.connect() } catch { logger.warning("\(tier.name): \(error)") }
         }
         let routes = Routes(service: service, signer: signer, limits: options.limits(), logger: logger)
         let http = HTTP1Channel.Configuration(
