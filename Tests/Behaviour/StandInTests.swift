@@ -163,7 +163,8 @@ struct StandInTests {
         #expect(!inner.value.isEmpty && test.requests(a).count == 2, "that which is kept, and one newer for both")
     }
 
-    @Test("a provider is asked whether it is local where calls are made, and on no other thread", arguments: [true, false])
+    @Test(
+        "a provider is asked whether it is local where calls are made, and on no other thread", arguments: [true, false])
     func askedByCallers(isLocal: Bool) async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         let (asked, callers) = (Box<Set<pthread_t>>([]), Box<Set<pthread_t>>([]))
