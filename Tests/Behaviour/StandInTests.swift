@@ -164,7 +164,8 @@ struct StandInTests {
     }
 
     @Test(
-        "a provider is asked whether it is local where calls are made, and on no other thread", arguments: [true, false])
+        "a provider is asked whether it is local where calls are made, and on no other thread",
+        arguments: [true, false])
     func askedByCallers(isLocal: Bool) async throws {
         let test = TestImageCache(folder: TemporaryFolder())
         let (asked, callers) = (Box<Set<pthread_t>>([]), Box<Set<pthread_t>>([]))
