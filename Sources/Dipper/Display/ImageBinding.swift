@@ -55,9 +55,13 @@ public final class ImageBinding: Sendable {
     ///
     /// The cache logs a warning when the main queue or a custom one runs nothing for a second, and when `setImage` is
     /// called outside of the main queue that the binding has.
-    /// - Parameter queue: the serial queue on which the display is called: for a widget of another loop than the main
-    ///   queue's, such as GTK's, a `CallbackQueue.custom` that adds an idle call to that loop. `nil` for the cache's
-    ///   `callbackQueue` if that is a custom one, and otherwise the main queue, for displays of the main actor.
+    /// - Parameters:
+    ///   - display: the display, which the binding does not keep.
+    ///   - cache: the cache that loads the pictures.
+    ///   - queue: the serial queue on which the display is called: for a widget of another loop than the main queue's, such
+    ///     as GTK's, a `CallbackQueue.custom` that adds an idle call to that loop. `nil` for the cache's `callbackQueue` if
+    ///     that is a custom one, and otherwise the main queue, for displays of the main actor.
+    ///   - options: the options for pictures that are set without options.
     public init(
         _ display: any ImageDisplay, cache: ImageCache = .shared, queue: CallbackQueue? = nil,
         options: DisplayOptions = DisplayOptions()
