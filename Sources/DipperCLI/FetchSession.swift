@@ -142,7 +142,10 @@ final class FetchSession: Sendable {
     }
 
     func run(_ body: @escaping @Sendable (FetchSession) async -> Void) async throws -> ExitCode {
+        let (untilHandled, handled) = AsyncStream.makeStream(of: Never.self)
         let work = Task {
+            // What is under way can be interrupted.
+            for await _ in untilHandled {}
             // A call that is made only once must find the entries on disk.
             await cache.indexOpened()
             await cache.connectShared()
@@ -153,6 +156,7 @@ final class FetchSession: Sendable {
             pictures?.images.cancelAll()
             cache.cancelAll()
         }
+        handled.finish()
         let ticker = Task {
             while ProgressLine.isShown {
                 showProgress()

@@ -162,6 +162,8 @@ struct DisplayTests {
             try test.transport.script(a, [.animation(frames)])
             screen.set(ImageRequest(a))
             try await screen.waits(for: "image")
+            // The picture is shown before it is played.
+            screen.perform { _ in }
             let player = try #require(screen.binding.player)
             for _ in 0..<3 {
                 try await clock.wake(after: .milliseconds(100))

@@ -168,6 +168,11 @@ struct FirstLinesTests {
 
         func show(_ content: DisplayContent, _ transition: ImageTransition) { self.content = content }
 
+        /// Returns when its own closures have done what is waited for.
+        func wait(_ isDone: (Controller) -> Bool) async throws {
+            while !isDone(self) { try await Task.sleep(for: .milliseconds(1)) }
+        }
+
         func load(_ url: URL, _ cache: ImageCache) async {
             cache.getImage(url) { image in self.image = image }
             cache.getImage(url).onEnd { result in self.results.append(result.map(\.image)) }
@@ -185,9 +190,11 @@ struct FirstLinesTests {
         try test.script(url("a"), picture)
         let controller = Controller()
         await controller.load(url("a"), test.cache)
+        try await controller.wait { $0.image != nil && !$0.results.isEmpty }
         #expect(controller.image?.size == picture.size && controller.results.count == 1)
         test.transport.script(url("gone"), [.status(404)])
         await controller.load(url("gone"), test.cache)
+        try await controller.wait { $0.results.count == 2 }
         #expect(controller.results.last?.error == .status(404))
         let binding = ImageBinding(controller, cache: test.cache)
         let optional: URL? = url("a")

@@ -98,6 +98,8 @@ struct GivenSlotTests {
         for _ in 0..<8 {
             let next = try await test.transport.nextTransfer()
             try await test.clock.wake(after: .seconds(5))
+            // The next look is due: this one has been.
+            try await test.clock.waitForSleepers(1)
             next.finish(with: Data())
         }
         #expect(!trickle.isCancelled)

@@ -97,6 +97,7 @@ struct KeyRuleTests {
         #expect(last.request.url == third)
         last.finish(with: Data("1".utf8))
         for task in [older, newer, newest] { #expect(try await task.value == Data("1".utf8)) }
+        try await test.cache.waitForHooks()
         #expect(failures.value == ["status 403", "status 503"])
         let (alone, refused) = try await test.begin(Self.signed("1", "b"))
         let same = test.cache.getData(Self.signed("1", "b"))

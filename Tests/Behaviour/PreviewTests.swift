@@ -81,6 +81,7 @@ struct PreviewTests {
         show(lengths[1], transfer)
         test.clock.advance(by: .seconds(1))
         #expect(await sequence.next()?.size == whole.size)
+        try await previews.wait { $0.count == 2 }
         transfer.finish(with: file)
         #expect(try await task.value.pixels == whole.pixels)
         #expect(await sequence.next() == nil)

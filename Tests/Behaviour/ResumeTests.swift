@@ -152,6 +152,7 @@ struct ResumeTests {
         let (task, first) = try await test.begin(DataRequest(a).with(\.progressInterval, .zero))
         task.onProgress { progress in heard.update { $0.append(progress) } }
         first.send(progress: 40, of: 100)
+        try await heard.wait { $0.count == 1 }
         first.interrupt(with: Parts.beginning(40))
         let second = try await test.transport.nextTransfer()
         second.send(progress: 70, of: 100)

@@ -114,7 +114,7 @@ extension GTKTests {
                 let (picture, window, transfer) = try await loading {
                     $0.placeholder = .color(.blue)
                     $0.contentFit = GTK_CONTENT_FIT_COVER
-                    $0.options.transition = .fade(.milliseconds(300))
+                    $0.options.transition = .fade(.seconds(2))
                 }
                 defer { window.close() }
                 transfer.finish(with: try red.png)

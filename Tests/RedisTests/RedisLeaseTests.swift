@@ -196,7 +196,7 @@ struct RedisLeaseTests {
         arguments: [SIGKILL, SIGSTOP])
     func killed(signal: Int32) async throws {
         let server = try await RedisProcess()
-        let machines = try (0..<3).map { _ in try machine(server) { $0.leases.patience = .seconds(1) } }
+        let machines = try (0..<3).map { _ in try machine(server) { $0.leases.patience = .seconds(4) } }
         let (transfer, own, waiting) = try await begin(machines[0], Array(machines[1...]))
         server.send(signal)
         for test in machines[1...] {

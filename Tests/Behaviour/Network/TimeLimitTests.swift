@@ -37,7 +37,7 @@ struct TimeLimitTests {
                 .timedOut),
         ])
     func lowSpeed(answer: HostileAnswer) async throws {
-        try await answer.check { $0.network.lowSpeedTime = .seconds(1) }
+        try await answer.check { $0.network.lowSpeedTime = .seconds(3) }
     }
 
     @Test("a server above the low-speed limit is bounded by the call's time limit", .inCheck)
@@ -55,7 +55,7 @@ struct TimeLimitTests {
             $0.retryPolicy = .fixed(.zero, retries: 1)
             $0.network.minimumRate = 50_000
             // On a busy machine it takes a while until something has come.
-            $0.network.minimumRateWindow = .seconds(1)
+            $0.network.minimumRateWindow = .seconds(3)
         } _: { server, cache async throws in
             let task = cache.getData(server.url("/bytes/1000000/a?drip=1000,100&etag=v"))
             #expect(await task.error == .timedOut)

@@ -159,7 +159,7 @@ struct Helpers {
     func stopped() throws {
         var helpers = try Helpers()
         let patient = helpers
-        helpers.options.limits.time = .seconds(1)
+        helpers.options.limits.time = .seconds(2)
         let stopped = harmed(helpers, times: 1, by: SIGSTOP)
         #expect(error("wait a", stopped)?.detail == "the helper took longer than \(helpers.options.limits.time)")
         #expect(error("wait a", harmed(helpers, times: 0, by: SIGSTOP)) == .cancelled)
