@@ -195,7 +195,8 @@ private final class RawConnection: ChannelInboundHandler {
         switch step {
         case .flood(let bytes, let count):
             let times = min(count, max(1, Self.pieceSize / max(1, bytes.count)))
-            let piece = ByteBuffer(bytes: Array(repeating: bytes, count: times).joined())
+            var piece = ByteBuffer()
+            for _ in 0..<times { piece.writeBytes(bytes) }
             flood(piece, of: times, rest: bytes.isEmpty ? 0 : count, on: channel)
         case .drip(let bytes, let interval, let count):
             drip(ByteBuffer(bytes: bytes), every: .milliseconds(Int64(interval)), count: count, on: channel)

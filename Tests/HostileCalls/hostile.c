@@ -185,6 +185,15 @@ const char *hostile_breach(const char *kind, pid_t other) {
     return "";
 }
 
+bool hostile_is_sanitized(void) {
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    return true;
+#endif
+#endif
+    return false;
+}
+
 size_t hostile_memory(size_t most) {
     const size_t step = 64 << 20;
     size_t taken = 0;

@@ -10,6 +10,9 @@ const char *hostile_breach(const char *kind, pid_t other);
 /* Takes memory, or descriptors, until there is no more. Returns how many bytes, or descriptors, that were. */
 size_t hostile_memory(size_t most);
 
+/* Whether there is a sanitizer in this program, which takes more addresses than any limit. */
+bool hostile_is_sanitized(void);
+
 /* Maps the open files that can be written, and keeps the mappings. Returns the number of mappings. */
 int hostile_keep_files(void);
 
