@@ -61,13 +61,15 @@ struct SharedResourceTests {
                 return nil
             }
         }
-        func fetch(_ host: String) async throws {
+        func begin(_ host: String) throws -> DataTask {
             let url = try #require(URL(string: "https://\(host).test/"))
             test.transport.script(url, [.text("here")])
-            #expect(await test.cache.getRemoteData(url).error == nil)
+            return test.cache.getRemoteData(url)
         }
+        func fetch(_ host: String) async throws { #expect(try await begin(host).value == Data("here".utf8)) }
         for host in ["first", "second", "first"] { try await fetch(host) }
-        for number in 0..<999 { try await fetch("\(number)") }
+        let others = try (0..<999).map { try begin("\($0)") }
+        for task in others { #expect(await task.error == nil) }
         try await fetch("first")
         #expect(asked.value.count == 1_001)
         try await fetch("second")
