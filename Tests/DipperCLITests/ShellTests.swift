@@ -163,7 +163,8 @@ struct ShellTests {
         let full = try await shell("$DIPPER list --cache-dir c >/dev/full")
         #expect(full.status == 1 && full.errors == "dipper: standard output: No space left on device\n")
         // The reader has gone before the tool writes.
-        let lost = try await shell("mkfifo gone; { read <gone; $DIPPER list --json --cache-dir c; echo $? >&2; } | { exec 0<&-; echo >gone; }")
+        let listed = "{ read <gone; $DIPPER list --json --cache-dir c; echo $? >&2; }"
+        let lost = try await shell("mkfifo gone; \(listed) | { exec 0<&-; echo >gone; }")
         #expect(lost.errors == "1\n")
         let input = try await shell("$DIPPER get --from - --cache-dir c <&-")
         #expect(input.status == 1 && input.errors == "dipper: cannot read '-': Bad file descriptor\n")
