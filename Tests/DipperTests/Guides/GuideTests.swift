@@ -316,12 +316,15 @@ struct GuideTests {
     }
 
     @Test("a cache that insists on helpers decodes in one, or not at all")
-    func apart() async throws {
-        let folder = TemporaryFolder()
-        let cache = DecodingGuide.apart(folder.url.appendingPathComponent("cache"))
-        let result = await cache.getImage(try folder.place(picture.png, at: "a.png")).result
-        #expect(result.error == .notIsolated || (try? result.get().pixels) == picture.pixels)
-        await cache.shutdown()
+    func apart() async {
+        // In a process of its own, which takes itself for the helper from then on.
+        await #expect(processExitsWith: .success) {
+            let (folder, picture) = (TemporaryFolder(), Image.sample())
+            let cache = DecodingGuide.apart(folder.url.appendingPathComponent("cache"))
+            let result = await cache.getImage(try folder.place(picture.png, at: "a.png")).result
+            #expect(result.error == .notIsolated || (try? result.get().pixels) == picture.pixels)
+            await cache.shutdown()
+        }
     }
 
     @Test("processors do what the guide says, in a cache and without one")
